@@ -1,8 +1,10 @@
-//! Objects that are not copied cost the operator nothing.
+//! Objects that are not copied cost the operator nothing, and many sources of a tenant one watch.
 
+use serde_json::json;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::memory::ProcessMemory;
 use weaver_tests::tenant::TARGET;
+use weaver_tests::world::eventually;
 
 /// Fluctuation of the memory of a working operator, MiB.
 const SLACK: f64 = 8.0;
@@ -39,5 +41,50 @@ async fn own_server_configmaps_that_no_one_copies_cost_no_memory() {
     world.holds(&foo, "settings", &[("a", "again")]).await;
     let again = ProcessMemory::of(alone.operator.pid()).peak;
     assert!(again < before + SLACK, "{before} MiB before, {again} after a start");
+    world.finish().await;
+}
+
+/// Without the right to see all of its namespace, the tenant has a watch on each source again.
+#[tokio::test]
+async fn own_server_the_sources_of_a_tenant_with_many_syncs_are_watched_as_one_while_it_may_see_them_all() {
+    const SYNCS: usize = 30;
+    let (alone, _wire) = OwnOperator::behind_wire(&["--watch", "5"]).await;
+    let world = alone.world("many");
+    let team = world.tenant().await;
+    world.grant(&team, &team, &["get", "list", "watch"]).await;
+    let foo = world.target(&team, "foo").await;
+    let names: Vec<String> = (0..SYNCS).map(|number| format!("source-{number}")).collect();
+    for name in &names {
+        world.config_map(&team, name, &[("a", "1")]).await;
+        let mut spec = world.spec(&team, &[&foo]);
+        spec["source"]["name"] = json!(name);
+        world.sync(&team, name, spec).await;
+    }
+    let watches = async |wanted: fn(u64) -> bool| {
+        eventually("the number of watches", || async {
+            let all = alone.operator.metrics().await.sum("weaver_watches");
+            if wanted(all) { Ok(()) } else { Err(all) }
+        })
+        .await;
+    };
+    for name in &names {
+        world.holds(&foo, name, &[("a", "1")]).await;
+    }
+    watches(|all| all <= 20).await;
+    for name in [&names[0], &names[SYNCS - 1]] {
+        world.config_map(&team, name, &[("a", "2")]).await;
+        world.holds(&foo, name, &[("a", "2")]).await;
+    }
+
+    let one_by_one = json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": names,
+                        "verbs": ["get", "list", "watch"]}]);
+    world.grant_rules(&team, &team, "target", one_by_one).await;
+    // Another is on the copies.
+    watches(|all| all > SYNCS as u64).await;
+    for name in [&names[0], &names[SYNCS - 1]] {
+        world.condition(&team, name, "Authorized", "True", "Allowed").await;
+        world.config_map(&team, name, &[("a", "3")]).await;
+        world.holds(&foo, name, &[("a", "3")]).await;
+    }
     world.finish().await;
 }

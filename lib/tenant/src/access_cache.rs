@@ -27,6 +27,9 @@ const CONCURRENCY: usize = 8;
 /// [`AccessCache::ask_again`] forgets no more often than that: who may ask for it may do so in a loop.
 const BETWEEN_REFRESHES: Duration = Duration::from_secs(30);
 
+/// What one watch can be on: all objects of a kind, in one namespace or in all of them.
+type Scope = (GroupResource, Option<String>);
+
 /// What is known of the rights of one account.
 pub struct AccessCache {
     /// Acts as the account.
@@ -34,10 +37,10 @@ pub struct AccessCache {
     lasts: Duration,
     /// All kinds that were ever asked for: one review answers for all of them.
     kinds: Mutex<BTreeSet<GroupResource>>,
-    everywhere: Mutex<HashMap<GroupResource, (Instant, bool)>>,
+    all: Mutex<HashMap<Scope, (Instant, bool)>>,
     within: Mutex<HashMap<String, (Instant, Rules)>>,
-    /// Kinds of which one watch on all namespaces showed too much.
-    too_large: Mutex<HashMap<GroupResource, TooLarge>>,
+    /// Where one watch showed too much.
+    too_large: Mutex<HashMap<Scope, TooLarge>>,
     /// When [`AccessCache::ask_again`] forgot last.
     refreshed: Mutex<Option<Instant>>,
     /// Two callers that want to know the same wait for one answer.
@@ -79,7 +82,7 @@ impl AccessCache {
             client,
             lasts,
             kinds: Mutex::default(),
-            everywhere: Mutex::default(),
+            all: Mutex::default(),
             within: Mutex::default(),
             too_large: Mutex::default(),
             refreshed: Mutex::default(),
@@ -93,54 +96,62 @@ impl AccessCache {
         self.client.clone()
     }
 
-    /// May it list and watch objects of `kind` in all namespaces at once?
+    /// May it list and watch all objects of `kind` in this namespace; without one, in all namespaces at once?
     ///
     /// # Errors
     /// If the API server cannot be asked.
-    pub async fn is_everywhere(&self, kind: &GroupResource) -> Result<bool, CallError> {
-        if let Some(answer) = self.is_known_everywhere(kind) {
+    pub async fn sees_all(&self, kind: &GroupResource, namespace: Option<&str>) -> Result<bool, CallError> {
+        if let Some(answer) = self.is_known_to_see_all(kind, namespace) {
             return Ok(answer);
         }
         let _asking = self.asking.lock().await;
-        if let Some(answer) = self.is_known_everywhere(kind) {
+        if let Some(answer) = self.is_known_to_see_all(kind, namespace) {
             return Ok(answer);
         }
-        let answer = missing(&self.client, ["list", "watch"].map(|verb| on_all(kind, verb, None)).to_vec());
-        let answer = answer.await?.is_empty();
-        self.learn_everywhere(kind, answer);
+        let asked = ["list", "watch"].map(|verb| on_all(kind, verb, namespace));
+        let answer = missing(&self.client, asked.to_vec()).await?.is_empty();
+        self.learn_of_all(kind, namespace, answer);
         Ok(answer)
     }
 
-    /// It has just been refused what [`AccessCache::is_everywhere`] said it may.
-    pub fn is_not_everywhere(&self, kind: &GroupResource) {
-        self.learn_everywhere(kind, false);
+    /// It has just been refused what [`AccessCache::sees_all`] said it may.
+    pub fn does_not_see_all(&self, kind: &GroupResource, namespace: Option<&str>) {
+        self.learn_of_all(kind, namespace, false);
     }
 
-    fn learn_everywhere(&self, kind: &GroupResource, answer: bool) {
-        lock(&self.everywhere).insert(kind.clone(), (Instant::now(), answer));
+    fn learn_of_all(&self, kind: &GroupResource, namespace: Option<&str>, answer: bool) {
+        let scope = scope(kind, namespace);
         if !answer {
             // With other rights it may see other objects.
-            lock(&self.too_large).remove(kind);
+            lock(&self.too_large).remove(&scope);
         }
+        let mut all = lock(&self.all);
+        if namespace.is_some() && !answer {
+            // Nor does it see all namespaces, whatever was answered.
+            all.remove(&(kind.clone(), None));
+        }
+        all.insert(scope, (Instant::now(), answer));
     }
 
-    /// Is one watch on all namespaces worth a try, where it is allowed? Not for a while after
+    /// Is one watch on all objects there worth a try, where it is allowed? Not for a while after
     /// [`AccessCache::does_not_fit`].
     #[must_use]
-    pub fn may_fit(&self, kind: &GroupResource) -> bool {
-        lock(&self.too_large).get(kind).is_none_or(|large| Instant::now() >= large.until)
+    pub fn may_fit(&self, kind: &GroupResource, namespace: Option<&str>) -> bool {
+        let all = lock(&self.too_large);
+        all.get(&scope(kind, namespace)).is_none_or(|large| Instant::now() >= large.until)
     }
 
-    /// One watch on all namespaces cannot be kept. The pause before the next try doubles each time, up to `longest`.
-    pub fn does_not_fit(&self, kind: &GroupResource, longest: Duration) {
+    /// One watch on all objects there cannot be kept. The pause before the next try doubles each time, up to `longest`.
+    pub fn does_not_fit(&self, kind: &GroupResource, namespace: Option<&str>, longest: Duration) {
         let (now, mut all) = (Instant::now(), lock(&self.too_large));
-        let before = all.get(kind).filter(|large| now < large.until + Self::LONGEST_PAUSE);
+        let scope = scope(kind, namespace);
+        let before = all.get(&scope).filter(|large| now < large.until + Self::LONGEST_PAUSE);
         // All who share the watch find it out together.
         if before.is_some_and(|large| now < large.until) {
             return;
         }
         let pause = before.map_or(Self::FIRST_PAUSE, |large| (large.pause * 2).min(longest));
-        all.insert(kind.clone(), TooLarge { pause, until: now + pause });
+        all.insert(scope, TooLarge { pause, until: now + pause });
     }
 
     /// Those of `namespaces` in which it has any right on `kind`.
@@ -161,7 +172,7 @@ impl AccessCache {
     /// # Errors
     /// As [`AccessCache::touched`].
     pub async fn touches(&self, kind: &GroupResource, namespace: &str) -> Result<bool, CallError> {
-        if self.is_known_everywhere(kind) == Some(true) {
+        if self.is_known_to_see_all(kind, None) == Some(true) {
             return Ok(true);
         }
         let rules = self.ask(&self.kinds_and(kind), namespace).await?;
@@ -182,9 +193,16 @@ impl AccessCache {
         known.get(namespace).is_some_and(|(asked, rules)| asked.elapsed() < self.lasts && rules.touches(kind))
     }
 
-    fn is_known_everywhere(&self, kind: &GroupResource) -> Option<bool> {
-        let known = lock(&self.everywhere).get(kind).copied();
-        known.filter(|(asked, _)| asked.elapsed() < self.lasts).map(|(_, answer)| answer)
+    fn is_known_to_see_all(&self, kind: &GroupResource, namespace: Option<&str>) -> Option<bool> {
+        let all = lock(&self.all);
+        let known = |scope| {
+            let (asked, answer) = all.get(&scope)?;
+            (asked.elapsed() < self.lasts).then_some(*answer)
+        };
+        // Who sees all namespaces sees each.
+        known(scope(kind, None))
+            .filter(|answer| *answer || namespace.is_none())
+            .or_else(|| namespace.and_then(|namespace| known(scope(kind, Some(namespace)))))
     }
 
     /// Those of `namespaces` in which it may list objects of `kind`.
@@ -205,7 +223,7 @@ impl AccessCache {
         namespaces: Vec<String>,
         wanted: fn(OfKind) -> bool,
     ) -> Result<BTreeSet<String>, CallError> {
-        if self.is_everywhere(kind).await? {
+        if self.sees_all(kind, None).await? {
             return Ok(namespaces.into_iter().collect());
         }
         let _asking = self.asking.lock().await;
@@ -280,7 +298,7 @@ impl AccessCache {
 
     /// Forgets what was answered longer ago than `age`.
     pub fn forget(&self, age: Duration) {
-        lock(&self.everywhere).retain(|_, (asked, _)| asked.elapsed() < age);
+        lock(&self.all).retain(|_, (asked, _)| asked.elapsed() < age);
         lock(&self.within).retain(|_, (asked, _)| asked.elapsed() < age);
     }
 
@@ -296,6 +314,10 @@ impl AccessCache {
 
 fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn scope(kind: &GroupResource, namespace: Option<&str>) -> Scope {
+    (kind.clone(), namespace.map(str::to_owned))
 }
 
 /// The verb on all objects of the kind.

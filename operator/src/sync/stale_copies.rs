@@ -74,7 +74,7 @@ async fn find_kind(
     namespaces: &[String],
 ) -> Result<StaleKeys, CallError> {
     let query = &format!("{SYNC_UID_LABEL}={}", owner.uid);
-    let objects: Vec<_> = if tenant.access.is_everywhere(&resource(kind)).await? {
+    let objects: Vec<_> = if tenant.access.sees_all(&resource(kind), None).await? {
         vec![tenant.all(&kind)]
     } else {
         let listable = tenant.access.listable(&resource(kind), namespaces.to_vec()).await?;

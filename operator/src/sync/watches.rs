@@ -1,8 +1,9 @@
 //! The watches of one resource: on its sources, and on copies.
 //!
-//! Copies are watched in all namespaces at once where the account may, else in each namespace of a target. What a
-//! watch shows decides nothing by itself ([`weaver_copies::plan`]); one that is refused costs a read per target
-//! and reconciliation.
+//! Sources are watched by name. Of a tenant with many watches, one on their whole namespace does for all of them where
+//! the account may see it. Copies are watched in all namespaces at once where the account may, else in each namespace
+//! of a target. What a watch shows decides nothing by itself ([`weaver_copies::plan`]); one that is refused costs a
+//! read per target and reconciliation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,10 +27,14 @@ pub struct SyncWatches {
     copies: BTreeMap<Option<String>, Interest>,
 }
 
-/// What of the sources' namespace is watched.
-fn selectors(spec: &ValidSync) -> Vec<WatchSelector> {
+/// So many watches of one tenant are worth a look at whether the account may see the whole namespace of its sources.
+const MANY: usize = 16;
+
+/// What of the sources' namespace is watched; all of it, where it `may_be_all`.
+fn selectors(spec: &ValidSync, may_be_all: bool) -> Vec<WatchSelector> {
     match &spec.sources {
         Sources::Selected(selector) => vec![WatchSelector::Labels(query(selector))],
+        Sources::Named(_) | Sources::Listed(_) if may_be_all => vec![WatchSelector::All],
         Sources::Named(_) | Sources::Listed(_) => {
             spec.source_names().iter().cloned().map(WatchSelector::Name).collect()
         }
@@ -75,13 +80,16 @@ impl SyncWatches {
                 }
                 joined
             };
+            let on_source = |selector| key(Some(spec.source_namespace.clone()), selector);
+            let may_be_all = may_see_sources(set, tenant, spec, &on_source(WatchSelector::All)).await;
             let mut had = std::mem::take(&mut self.sources);
-            for selector in selectors(spec) {
-                let key = key(Some(spec.source_namespace.clone()), selector);
+            for selector in selectors(spec, may_be_all) {
+                let key = on_source(selector);
                 let open_already = had.iter().position(|open| *open.key() == key);
                 self.sources.extend(open(open_already.map(|at| had.swap_remove(at)), key));
             }
             drop(had);
+            self.wait_for_sources(spec);
             let wanted: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
                 vec![None]
             } else {
@@ -97,20 +105,34 @@ impl SyncWatches {
             }
             drop(had);
             let joined = self.settled(beyond).await;
-            let is_on_all = |key: &WatchKey| key.namespace.is_none();
-            if joined.refused.iter().any(is_on_all) {
+            let kind = resource(spec.source_kind);
+            let is_shared = |key: &&WatchKey| key.namespace.is_none() || key.selector == WatchSelector::All;
+            if let Some(key) = joined.refused.iter().find(is_shared) {
                 // It was allowed when it was asked for, and is not any more.
-                tenant.access.is_not_everywhere(&resource(spec.source_kind));
-            } else if joined.beyond.iter().any(is_on_all) {
+                tenant.access.does_not_see_all(&kind, key.namespace.as_deref());
+            } else if let Some(key) = joined.beyond.iter().find(is_shared) {
                 // It shows more than may be kept. Or the tenant has as many watches as it may: then it costs
                 // little to try.
-                let shows_too_much = self.copies.contains_key(&None);
+                let shows_too_much = self.all().any(|open| open.key() == key);
                 let longest =
                     if shows_too_much { AccessCache::LONGEST_PAUSE } else { AccessCache::FIRST_PAUSE };
-                tenant.access.does_not_fit(&resource(spec.source_kind), longest);
+                tenant.access.does_not_fit(&kind, key.namespace.as_deref(), longest);
             } else {
                 return joined;
             }
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Interest> {
+        self.sources.iter().chain(self.copies.values())
+    }
+
+    /// A watch on a whole namespace shows others' sources too.
+    fn wait_for_sources(&self, spec: &ValidSync) {
+        let on_all = self.sources.iter().filter(|open| open.key().selector == WatchSelector::All);
+        for open in on_all {
+            let name = |name: &String| (spec.source_namespace.clone(), name.clone());
+            open.wait_for(spec.source_names().iter().map(name).collect());
         }
     }
 
@@ -118,14 +140,13 @@ impl SyncWatches {
         // Where it could not be asked, what is open stays open.
         let open = || self.copies.contains_key(&None);
         let kind = resource(spec.source_kind);
-        let allowed = tenant.access.is_everywhere(&kind).await.unwrap_or_else(|_| open());
-        allowed && tenant.access.may_fit(&kind)
+        let allowed = tenant.access.sees_all(&kind, None).await.unwrap_or_else(|_| open());
+        allowed && tenant.access.may_fit(&kind, None)
     }
 
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.
     async fn settled(&self, mut beyond: Vec<WatchKey>) -> Joined {
-        let all = self.sources.iter().chain(self.copies.values());
-        let settled = join_all(all.map(|open| async { (open.key(), open.settled().await) })).await;
+        let settled = join_all(self.all().map(|open| async { (open.key(), open.settled().await) })).await;
         let blind = !beyond.is_empty() || settled.iter().any(|(_, state)| *state != WatchState::Up);
         let those = |wanted| {
             let those = settled.iter().filter(move |(_, state)| *state == wanted);
@@ -137,7 +158,7 @@ impl SyncWatches {
 
     /// Has each watch that was refused tried again whose rights are not among those that are `missing` any more.
     pub fn try_again(&self, missing: &BTreeSet<Right>) {
-        for open in self.sources.iter().chain(self.copies.values()) {
+        for open in self.all() {
             let key = open.key();
             // A right on another source of several says nothing.
             let is_of_another = |right: &Right| match (&right.object, &key.selector) {
@@ -178,20 +199,18 @@ impl SyncWatches {
 
     /// Where the watches show copies of `owner`, and the source that each names.
     pub fn copies_of(&self, owner: &Owner) -> impl Iterator<Item = (ObjectKey, Option<String>)> {
-        // Compared as it is there: a watch on all namespaces shows the copies of everybody.
         let mark = owner.to_string();
         self.copies.values().flat_map(move |open| {
-            let marked = |held: &WatchedObject| {
-                held.meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION)) == Some(&mark)
-            };
             let kind = open.key().kind;
-            let ours = open.those(marked).into_iter();
-            let source =
-                |held: &WatchedObject| held.meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
+            // A watch on all namespaces shows the copies of everybody.
+            let mentioned = open.those(|held| held.mentions(&mark)).into_iter();
             let of = |((namespace, name), held): (_, WatchedObject)| {
-                (ObjectKey { kind, namespace, name }, source(&held))
+                let mut annotations = held.meta().annotations?;
+                let is_ours = annotations.get(SYNC_ANNOTATION) == Some(&mark);
+                let key = ObjectKey { kind, namespace, name };
+                is_ours.then(|| (key, annotations.remove(SOURCE_ANNOTATION)))
             };
-            ours.map(of).collect::<Vec<_>>()
+            mentioned.filter_map(of).collect::<Vec<_>>()
         })
     }
 
@@ -214,4 +233,13 @@ impl SyncWatches {
         let open = self.copies.get(&None).or_else(|| self.copies.get(&Some(object_key.namespace.clone())))?;
         (open.key().kind == object_key.kind).then_some(open)
     }
+}
+
+/// Is the sources' namespace to be watched as a whole, by `all`? A watch that others of the tenant's have costs nothing.
+async fn may_see_sources(set: &WatchSet, tenant: &TenantClient, spec: &ValidSync, all: &WatchKey) -> bool {
+    let (kind, namespace) = (resource(spec.source_kind), Some(spec.source_namespace.as_str()));
+    let is_open = set.is_open(all);
+    (is_open || set.watches_of(&tenant.account.namespace) >= MANY)
+        && tenant.access.may_fit(&kind, namespace)
+        && tenant.access.sees_all(&kind, namespace).await.unwrap_or(is_open)
 }

@@ -378,6 +378,6 @@ async fn touched(
     candidates: Vec<String>,
 ) -> Result<(BTreeSet<String>, bool), CallError> {
     let kind = resource(spec.source_kind);
-    let everywhere = tenant.access.is_everywhere(&kind).await?;
+    let everywhere = tenant.access.sees_all(&kind, None).await?;
     Ok((tenant.access.touched(&kind, candidates).await?, !everywhere))
 }

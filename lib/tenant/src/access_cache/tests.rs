@@ -34,23 +34,24 @@ async fn a_watch_that_does_not_fit_is_tried_at_growing_intervals_until_the_right
     let minutes = async |longest| {
         let mut minutes = 0;
         // Many resources use the watch.
-        (0..100).for_each(|_| cache.does_not_fit(kind, longest));
-        while !cache.may_fit(kind) {
+        (0..100).for_each(|_| cache.does_not_fit(kind, None, longest));
+        while !cache.may_fit(kind, None) {
             tokio::time::advance(Duration::from_mins(1)).await;
             minutes += 1;
         }
         minutes
     };
-    assert!(cache.may_fit(kind));
+    assert!(cache.may_fit(kind, None));
     let mut pauses = Vec::new();
     for _ in 0..9 {
         pauses.push(minutes(AccessCache::LONGEST_PAUSE).await);
     }
     assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 360, 360]);
-    assert!(cache.may_fit(&of_core("configmaps")), "another kind");
-    cache.does_not_fit(kind, AccessCache::LONGEST_PAUSE);
-    cache.is_not_everywhere(kind);
-    assert!(cache.may_fit(kind), "its rights are others");
+    assert!(cache.may_fit(&of_core("configmaps"), None), "another kind");
+    assert!(cache.may_fit(kind, Some("foo")), "less of it");
+    cache.does_not_fit(kind, None, AccessCache::LONGEST_PAUSE);
+    cache.does_not_see_all(kind, None);
+    assert!(cache.may_fit(kind, None), "its rights are others");
     assert_eq!(minutes(AccessCache::LONGEST_PAUSE).await, 5);
     tokio::time::advance(AccessCache::LONGEST_PAUSE).await;
     assert_eq!(minutes(AccessCache::LONGEST_PAUSE).await, 5, "it fitted for hours");

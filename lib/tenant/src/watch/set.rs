@@ -32,6 +32,9 @@ use super::kept::{NamespacedName, Share, TooMuch, WatchLimits, WatchedObjects};
 use super::key::{Sight, WatchKey, WatchSelector, WatchState};
 use crate::client::TenantClient;
 
+/// Objects in a page of a list that is too long to be read at once.
+const PAGE: u32 = 500;
+
 /// How long [`Interest::settled`] waits.
 pub const SETTLE: Duration = Duration::from_secs(5);
 
@@ -65,6 +68,14 @@ struct Inner<C: Consumer> {
     /// With the objects that each waits for.
     users: Mutex<BTreeMap<User<C>, BTreeSet<NamespacedName>>>,
     consumer: Arc<C>,
+}
+
+/// Why events are not followed any more.
+enum WatchEnd {
+    /// The first list is longer than what is read of one answer.
+    ListTooLong,
+    /// There is more to keep than there may be.
+    TooMuch,
 }
 
 /// Watches in use, and some that ended.
@@ -133,6 +144,20 @@ impl<C: Consumer> WatchSet<C> {
         Some(Interest { watched, user })
     }
 
+    /// Is this watch open?
+    #[must_use]
+    pub fn is_open(&self, key: &WatchKey<KindOf<C>>) -> bool {
+        lock(&self.open).watches.get(key).is_some_and(|watched| watched.strong_count() > 0)
+    }
+
+    /// How many watches the accounts of `namespace` have.
+    #[must_use]
+    pub fn watches_of(&self, namespace: &str) -> usize {
+        let shares = lock(&self.shares);
+        let share = shares.get(namespace).and_then(Weak::upgrade);
+        share.map_or(0, |share| share.watches.load(Ordering::Relaxed))
+    }
+
     /// The state of each watch.
     #[must_use]
     pub fn states(&self) -> Vec<WatchState> {
@@ -147,10 +172,10 @@ impl<C: Consumer> WatchSet<C> {
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
         // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait
         // for a second. Nothing is done on what is shown here alone, and what came since follows as events.
-        // Pages are not had from there: asked for them, kube asks for no version.
-        let config =
+        // Pages are not had from there: asked for them, kube asks for no version. So they are for long lists only.
+        let mut config =
             watcher::Config { page_size: None, ..watcher::Config::default() }.any_semantic().timeout(length);
-        let config = match &key.selector {
+        config = match &key.selector {
             WatchSelector::All => config,
             WatchSelector::Labels(selector) => config.labels(selector),
             WatchSelector::Name(name) => config.fields(&format!("metadata.name={name}")),
@@ -163,8 +188,11 @@ impl<C: Consumer> WatchSet<C> {
         let task = tokio::spawn(async move {
             loop {
                 let events = watcher::watcher(objects.clone(), config.clone());
-                follower.follow(with_backoff(events, follower.backoff.clone())).await;
-                sleep(LONGEST_DENIED).await;
+                let events = with_backoff(events, follower.backoff.clone());
+                match follower.follow(events, config.page_size.is_some()).await {
+                    WatchEnd::ListTooLong => config.page_size = Some(PAGE),
+                    WatchEnd::TooMuch => sleep(LONGEST_DENIED).await,
+                }
             }
         })
         .abort_handle();
@@ -281,18 +309,22 @@ impl<C: Consumer> Inner<C> {
         }
     }
 
-    /// Follows `events` until there is more to keep than there may be.
-    async fn follow(&self, events: impl Stream<Item = Item<C>> + Send) {
+    /// Follows `events` until they lead nowhere. A list that is too long although it is read in pages is a failure.
+    async fn follow(&self, events: impl Stream<Item = Item<C>> + Send, in_pages: bool) -> WatchEnd {
         let mut events = std::pin::pin!(events);
         let mut listed = WatchedObjects::new(self.share.clone());
         while let Some(event) = events.next().await {
+            if !in_pages && event.as_ref().is_err_and(|error| is_too_large(error)) {
+                return WatchEnd::ListTooLong;
+            }
             if self.take(event, &mut listed) == Err(TooMuch) {
                 debug!(watch = ?self.key, "the watches of these accounts are over their memory limit");
                 self.objects().clear();
                 self.turn(WatchState::TooLarge);
-                return;
+                break;
             }
         }
+        WatchEnd::TooMuch
     }
 
     fn take(&self, event: Item<C>, listed: &mut WatchedObjects<C::Kept>) -> Result<(), TooMuch> {

@@ -204,7 +204,7 @@ async fn a_watch_that_shows_more_than_may_be_kept_keeps_nothing_and_says_so() {
     list(&inner, &["settings"]);
     woken(&triggers);
     let endless = (0..).map(|number: usize| Ok(Event::Apply(object(&number.to_string(), None))));
-    inner.follow(futures::stream::iter(endless)).await;
+    inner.follow(futures::stream::iter(endless), true).await;
     assert_eq!(*inner.state.borrow(), WatchState::TooLarge);
     assert_eq!(inner.objects().iter().count(), 0);
     assert_eq!(woken(&triggers), ["one"]);
