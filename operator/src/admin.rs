@@ -11,13 +11,13 @@ use axum::routing::get;
 use futures::FutureExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
+use kube::core::object::HasStatus;
 use kube::runtime::reflector::Store;
 use tracing::error;
 use weaver_api::conditions::{PAUSED, READY};
 use weaver_api::v1beta1::{ConfigMapSyncStatus, MAX_GENERATED, ResourceSync, ServiceTokenSpec};
 use weaver_tenant::watch::WatchState;
 
-use crate::controller::kind::Guarded;
 use crate::controller::pause::Pause;
 use crate::health::{self, HealthReport, LeaderReport, Leadership, OwnWatch, ProcessHealth};
 use crate::lease::fence::Fence;
@@ -134,16 +134,16 @@ fn snapshot(leads: &Leads) -> Gauges {
     let Leads { syncs: context, tokens, .. } = leads;
     let mut resources = ByReady::default();
     let (mut synced, mut failed, mut conflicts, mut desired) = (0, 0, 0, 0);
-    let statuses = statuses(&leads.syncs).into_iter().chain(statuses(&leads.resources));
-    for status in statuses.collect::<Vec<_>>() {
-        let status = status.as_ref();
+    let mut count = |status: Option<&ConfigMapSyncStatus>| {
         resources.count(status.map(|status| status.conditions.as_slice()));
         let counts = status.and_then(|status| status.counts).unwrap_or_default();
         synced += i64::from(counts.synced);
         failed += i64::from(counts.failed);
         conflicts += i64::from(counts.conflicts);
         desired += i64::from(counts.desired);
-    }
+    };
+    each_status(&leads.syncs, &mut count);
+    each_status(&leads.resources, &mut count);
     let waiting = (desired - synced - failed - conflicts).max(0);
     let mut token_resources = ByReady::default();
     let (mut fresh, mut missing) = (0_i64, 0_i64);
@@ -165,16 +165,17 @@ fn snapshot(leads: &Leads) -> Gauges {
         token_resources: token_resources.0.to_vec(),
         service_tokens: metrics::TOKEN_STATES.into_iter().zip([fresh, missing]).collect(),
         watches: by_state(leads),
-        waiting: context.permits.waiting(),
+        waiting: i64::try_from(context.permits.waiting()).unwrap_or(i64::MAX),
         paused: Pause::of_all(&context.namespaces).is_some(),
         leading: false,
     }
 }
 
-/// The status of each resource that asks for copies, if it has one.
-fn statuses<K: Declares>(context: &Context<K>) -> Vec<Option<ConfigMapSyncStatus>> {
-    let status = |guarded: &Guarded<K>| guarded.0.as_ref().ok().and_then(|sync| sync.status().cloned());
-    context.store.state().iter().map(|guarded| status(guarded)).collect()
+/// Shows `count` the status of each resource that asks for copies, if it has one.
+fn each_status<K: Declares>(context: &Context<K>, count: &mut impl FnMut(Option<&ConfigMapSyncStatus>)) {
+    for guarded in context.store.state() {
+        count(guarded.0.as_ref().ok().and_then(HasStatus::status));
+    }
 }
 
 /// How many tokens a spec asks for.

@@ -24,6 +24,7 @@ use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 
 use crate::controller::kind::Reconcile;
+use crate::controller::permits::Permits;
 use crate::controller::state::States;
 use crate::health::{LoopHeartbeat, ProcessHealth, WatchRequests};
 use crate::log_code;
@@ -105,6 +106,7 @@ impl OperatorWatches {
         stop: &CancellationToken,
         is_read: fn(&str) -> bool,
         states: &Arc<States<K::Memory>>,
+        permits: &Permits,
     ) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
         let (store, writer) = reflector::store();
         let namespaces = self.scope.resource_namespaces();
@@ -119,18 +121,19 @@ impl OperatorWatches {
             .inspect_ok(move |_| heartbeat.seen_event())
         });
         // A namespace without the RoleBinding yet is skipped; it does not delay the others.
-        let (known, forgetting) = (states.clone(), states.clone());
+        let (known, forgetting, permits) = (states.clone(), states.clone(), permits.clone());
         let resources = one(parts.collect(), is_refused)
             .reflect(writer)
             .inspect_ok(move |event| {
                 if let Event::Delete(gone) = event {
                     forgetting.forget(gone.meta().uid.as_deref().unwrap_or_default());
+                    permits.forget(&(K::NOUN, ResourceRef::of(gone)));
                 }
             })
             .applied_objects()
             .try_filter(move |resource| ready(is_news(&known, resource)));
         let controller = Controller::for_stream(resources, store.clone())
-            // How many reconciliations there are at once is decided by their permits.
+            // How many reconciliations there are at once is decided by their permits; all others end at once.
             .with_config(ControllerConfig::default().concurrency(0))
             .reconcile_on(due(triggers))
             .graceful_shutdown_on(stop.clone().cancelled_owned());

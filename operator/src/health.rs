@@ -166,7 +166,7 @@ pub struct Loop {
 #[serde(rename_all = "camelCase")]
 pub struct Reconciliations {
     /// Those that wait for a permit.
-    pub waiting: i64,
+    pub waiting: usize,
     pub running: usize,
     /// How long the longest of them has taken.
     #[serde(skip_serializing_if = "Option::is_none")]

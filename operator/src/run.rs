@@ -148,7 +148,7 @@ async fn work(
         tenants: Arc::new(Tenants::new(transport, minter, options.watch)),
         namespaces: Arc::new(Namespaces::of(options.namespaces.clone())),
         events: Events::new(client.clone()),
-        permits: Arc::default(),
+        permits: Permits::default(),
         client,
         metrics,
         options,
@@ -216,7 +216,7 @@ struct SharedParts {
     tenants: Arc<Tenants<CountedMinter>>,
     namespaces: Arc<Namespaces>,
     events: Events,
-    permits: Arc<Permits>,
+    permits: Permits,
     metrics: Arc<Metrics>,
     options: RunOptions,
 }
@@ -232,7 +232,7 @@ fn controller<K: Reconcile>(
     let SharedParts { client, tenants, namespaces, events, permits, metrics, options } = shared;
     let triggers = Triggers::default();
     let states = Arc::<States<K::Memory>>::default();
-    let (controller, store) = watches.controller::<K>(&triggers, stop, is_read, &states);
+    let (controller, store) = watches.controller::<K>(&triggers, stop, is_read, &states, permits);
     let context = Arc::new(Context {
         client: client.clone(),
         tenants: tenants.clone(),
@@ -341,6 +341,7 @@ async fn keep_house(
     loop {
         interval.tick().await;
         heartbeat.beat();
+        context.permits.reclaim();
         context.states.retain(&context.living());
         resources.states.retain(&resources.living());
         tokens.states.retain(&tokens.living());

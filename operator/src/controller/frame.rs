@@ -29,8 +29,8 @@ use crate::metrics::ReconcileResult;
 use crate::watch::ResourceRef;
 use weaver_host::backoff;
 
-/// Reconciles one resource, when the concurrency limits allow it, and counts how that ended. The wait is not
-/// part of its time.
+/// Reconciles one resource, if the concurrency limits allow it, and counts how that ended. If not, it is woken when they
+/// do.
 ///
 /// # Errors
 /// If the operator's own identity fails, or a clean-up has to be repeated.
@@ -39,7 +39,11 @@ pub async fn reconcile<K: Reconcile>(
     context: Arc<Context<K>>,
 ) -> Result<Action, Failure> {
     context.namespaces.synced().await;
-    let _permit = context.permits.enter(&resource.namespace().unwrap_or_default()).await;
+    let reference = ResourceRef::of(&*resource);
+    let (waits, later) = (context.clone(), reference.clone());
+    let Some(_permit) = context.permits.enter((K::NOUN, reference), move || waits.watches.wake(later)) else {
+        return Ok(Action::await_change());
+    };
     let begun = Instant::now();
     let done = Box::pin(once(&resource, &context)).await;
     let (action, end) = match done {

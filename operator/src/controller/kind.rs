@@ -183,7 +183,7 @@ pub struct Context<K: Reconcile> {
     pub events: Events,
     /// What is remembered between reconciles.
     pub states: Arc<States<K::Memory>>,
-    pub permits: Arc<Permits>,
+    pub permits: Permits,
     pub metrics: Arc<Metrics>,
     pub options: RunOptions,
     /// What this kind needs besides.

@@ -1,171 +1,303 @@
 //! Concurrency limits of reconciliations: one for each tenant, and one for all together.
 //!
-//! A tenant whose thousand targets wait for a webhook that never answers delays only its own resources. A
-//! reconciliation takes the permit of its tenant before it waits for the common limit, so at most `PER_TENANT` of one
-//! tenant are in that queue, which is served in order.
+//! A tenant whose thousand targets wait for a webhook that never answers delays only its own resources. What may not
+//! begin yet waits here and not as a future of kube's controller, which polls each of them whenever one moves: ten
+//! thousand that wait took a whole processor. When its turn comes the resource is woken, and its permit is kept for it.
+//! Tenants take turns.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Weak};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::health::Reconciliations;
+use crate::watch::ResourceRef;
 
 /// Reconciliations at once for the resources of one namespace.
 const PER_TENANT: usize = 2;
 /// Reconciliations at once for all.
 const OVERALL: usize = 32;
+/// How long a permit is kept for a resource that was woken; one that is gone does not come.
+const KEPT: Duration = Duration::from_secs(30);
 
-pub struct Permits {
-    waiting: AtomicI64,
-    inside: Arc<Mutex<Inside>>,
-    overall: Arc<Semaphore>,
-    tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
-}
+/// The noun of its kind, and which resource.
+pub type PermitKey = (&'static str, ResourceRef);
+type Wake = Box<dyn FnOnce() + Send>;
 
-/// Reconciliations that have a permit.
+/// The permits of all controllers; a clone is the same.
+#[derive(Clone, Default)]
+pub struct Permits(Arc<Mutex<Inner>>);
+
 #[derive(Default)]
-struct Inside {
-    /// Since when, by the order in which they came.
+struct Inner {
+    /// Permits in use, and those that are kept.
+    given: usize,
+    /// By namespace; those that have a permit, or wait for one.
+    tenants: HashMap<String, TenantPermits>,
+    /// Namespaces of which resources wait, the next first.
+    turns: VecDeque<String>,
+    /// For whom a permit is kept, and since when.
+    called: HashMap<PermitKey, Instant>,
+    /// Since when each that was entered runs, by the order in which they came.
     since: BTreeMap<u64, Instant>,
     came: u64,
     left: Option<Instant>,
 }
 
-/// Lets one reconciliation run; dropping it lets another one.
-pub struct Permit {
-    inside: Arc<Mutex<Inside>>,
-    came: u64,
-    // Given back in this order: first to all, then to the own.
-    _overall: OwnedSemaphorePermit,
-    _own: OwnedSemaphorePermit,
-    // The tenant's limit lives as long as it is used or waited for.
-    _tenant: Arc<Semaphore>,
+#[derive(Default)]
+struct TenantPermits {
+    given: usize,
+    waiting: HashMap<PermitKey, Wake>,
+    /// With some that do not wait any more.
+    order: VecDeque<PermitKey>,
 }
 
-impl Default for Permits {
-    fn default() -> Self {
-        Self {
-            waiting: AtomicI64::new(0),
-            inside: Arc::default(),
-            overall: Arc::new(Semaphore::new(OVERALL)),
-            tenants: Mutex::default(),
-        }
-    }
+/// Lets one reconciliation run; dropping it lets another one.
+pub struct Permit {
+    permits: Permits,
+    namespace: String,
+    came: u64,
 }
 
 impl Permits {
     /// How many reconciliations wait for a permit.
     #[must_use]
-    pub fn waiting(&self) -> i64 {
-        self.waiting.load(Ordering::Relaxed)
+    pub fn waiting(&self) -> usize {
+        self.0.lock().waiting()
     }
 
-    /// Waits for a permit for a reconciliation of a resource in the namespace `tenant`.
-    #[expect(clippy::expect_used, reason = "no semaphore of this file is ever closed")]
-    pub async fn enter(&self, tenant: &str) -> Permit {
-        let limit = {
-            let mut tenants = self.tenants.lock();
-            let limit = tenants.get(tenant).and_then(Weak::upgrade).unwrap_or_else(|| {
-                tenants.retain(|_, limit| limit.strong_count() > 0);
-                Arc::new(Semaphore::new(PER_TENANT))
-            });
-            tenants.insert(tenant.to_owned(), Arc::downgrade(&limit));
-            limit
-        };
-        let waits = Waits::begin(&self.waiting);
-        let own = limit.clone().acquire_owned().await.expect("a limit is never closed");
-        let overall = self.overall.clone().acquire_owned().await.expect("the overall limit is never closed");
-        drop(waits);
-        let came = enter(&self.inside);
-        Permit { inside: self.inside.clone(), came, _overall: overall, _own: own, _tenant: limit }
+    /// A permit, if the limits allow it. Else the resource is woken by `wake` when one is kept for it.
+    pub fn enter(&self, key: PermitKey, wake: impl FnOnce() + Send + 'static) -> Option<Permit> {
+        self.reclaim();
+        let mut inner = self.0.lock();
+        let namespace = key.1.namespace.clone();
+        if inner.called.remove(&key).is_none() && !inner.take(&namespace) {
+            inner.wait(namespace, key, Box::new(wake));
+            return None;
+        }
+        inner.came += 1;
+        let came = inner.came;
+        inner.since.insert(came, Instant::now());
+        Some(Permit { permits: self.clone(), namespace, came })
+    }
+
+    /// The resource is gone: it waits no more, and what was kept for it is free.
+    pub fn forget(&self, key: &PermitKey) {
+        self.change(|inner| {
+            if let Some(tenant) = inner.tenants.get_mut(&key.1.namespace) {
+                tenant.waiting.remove(key);
+            }
+            if inner.called.remove(key).is_some() {
+                inner.give_back(&key.1.namespace);
+            }
+        });
+    }
+
+    /// Takes back what was kept for too long.
+    pub fn reclaim(&self) {
+        let now = Instant::now();
+        self.change(|inner| {
+            let kept_too_long = |(_, since): &(&PermitKey, &Instant)| now.duration_since(**since) > KEPT;
+            let late: Vec<_> =
+                inner.called.iter().filter(kept_too_long).map(|(key, _)| key.clone()).collect();
+            for key in late {
+                inner.called.remove(&key);
+                inner.give_back(&key.1.namespace);
+            }
+        });
     }
 
     /// The reconciliations in numbers.
     #[must_use]
     pub fn reconciliations(&self) -> Reconciliations {
-        let inside = self.inside.lock();
-        let first = inside.since.values().next();
+        let inner = self.0.lock();
+        let first = inner.since.values().next();
         Reconciliations {
-            waiting: self.waiting(),
-            running: inside.since.len(),
+            waiting: inner.waiting(),
+            running: inner.since.len(),
             longest_seconds: first.map(|since| since.elapsed().as_secs()),
-            ended_seconds_ago: inside.left.map(|left| left.elapsed().as_secs()),
+            ended_seconds_ago: inner.left.map(|left| left.elapsed().as_secs()),
+        }
+    }
+
+    /// Changes who has permits, and wakes those whose turn it is then.
+    fn change(&self, change: impl FnOnce(&mut Inner)) {
+        let woken = {
+            let mut inner = self.0.lock();
+            change(&mut inner);
+            inner.call()
+        };
+        for wake in woken {
+            wake();
         }
     }
 }
 
-fn enter(inside: &Mutex<Inside>) -> u64 {
-    let mut inside = inside.lock();
-    inside.came += 1;
-    let came = inside.came;
-    inside.since.insert(came, Instant::now());
-    came
+impl Inner {
+    fn waiting(&self) -> usize {
+        self.called.len() + self.tenants.values().map(|tenant| tenant.waiting.len()).sum::<usize>()
+    }
+
+    /// What is free is nobody's turn: whoever could take it was woken when it became free.
+    fn take(&mut self, namespace: &str) -> bool {
+        let tenant = self.tenants.entry(namespace.to_owned()).or_default();
+        let allowed = self.given < OVERALL && tenant.given < PER_TENANT;
+        if allowed {
+            tenant.given += 1;
+            self.given += 1;
+        }
+        allowed
+    }
+
+    fn wait(&mut self, namespace: String, key: PermitKey, wake: Wake) {
+        let tenant = self.tenants.entry(namespace.clone()).or_default();
+        if tenant.waiting.is_empty() && !self.turns.contains(&namespace) {
+            self.turns.push_back(namespace);
+        }
+        if tenant.waiting.insert(key.clone(), wake).is_none() {
+            tenant.order.push_back(key);
+        }
+    }
+
+    fn give_back(&mut self, namespace: &str) {
+        self.given -= 1;
+        if let Some(tenant) = self.tenants.get_mut(namespace) {
+            tenant.given -= 1;
+            if tenant.given == 0 && tenant.waiting.is_empty() {
+                self.tenants.remove(namespace);
+            }
+        }
+    }
+
+    /// Keeps what is free for those that wait, and returns how to wake them.
+    fn call(&mut self) -> Vec<Wake> {
+        let (mut woken, now) = (Vec::new(), Instant::now());
+        let mut at_their_limit = 0;
+        while self.given < OVERALL && at_their_limit < self.turns.len() {
+            let Some(namespace) = self.turns.pop_front() else { break };
+            let Some(tenant) = self.tenants.get_mut(&namespace) else { continue };
+            if tenant.given >= PER_TENANT {
+                at_their_limit += 1;
+                self.turns.push_back(namespace);
+                continue;
+            }
+            if let Some((key, wake)) = tenant.next() {
+                tenant.given += 1;
+                self.given += 1;
+                self.called.insert(key, now);
+                woken.push(wake);
+                self.turns.push_back(namespace);
+            } else if tenant.given == 0 {
+                self.tenants.remove(&namespace);
+            }
+        }
+        woken
+    }
+}
+
+impl TenantPermits {
+    fn next(&mut self) -> Option<(PermitKey, Wake)> {
+        loop {
+            let key = self.order.pop_front()?;
+            if let Some(wake) = self.waiting.remove(&key) {
+                return Some((key, wake));
+            }
+        }
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut inside = self.inside.lock();
-        inside.since.remove(&self.came);
-        inside.left = Some(Instant::now());
-    }
-}
-
-/// Counts who waits, for as long as it does.
-struct Waits<'a>(&'a AtomicI64);
-
-impl<'a> Waits<'a> {
-    fn begin(waiting: &'a AtomicI64) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.permits.change(|inner| {
+            inner.since.remove(&self.came);
+            inner.left = Some(Instant::now());
+            inner.give_back(&self.namespace);
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt as _;
-
     use super::*;
 
-    #[tokio::test]
-    async fn a_tenant_at_its_limit_leaves_permits_for_others() {
-        let permits = Permits::default();
-        let mut held: Vec<_> = Vec::new();
-        for _ in 0..PER_TENANT {
-            held.extend(permits.enter("slow").now_or_never());
+    /// Permits, and who was woken.
+    #[derive(Default)]
+    struct Queue {
+        permits: Permits,
+        woken: Arc<Mutex<VecDeque<String>>>,
+    }
+
+    fn key(tenant: &str, name: usize) -> PermitKey {
+        ("sync", ResourceRef { namespace: tenant.to_owned(), name: name.to_string() })
+    }
+
+    impl Queue {
+        fn enter(&self, tenant: &str, name: usize) -> Option<Permit> {
+            let (woken, said) = (self.woken.clone(), format!("{tenant}/{name}"));
+            self.permits.enter(key(tenant, name), move || woken.lock().push_back(said))
         }
-        assert_eq!(held.len(), PER_TENANT);
-        let mut waiting: Vec<_> = (0..1_000).map(|_| Box::pin(permits.enter("slow"))).collect();
-        for reconciled in &mut waiting {
-            assert!(reconciled.now_or_never().is_none());
+
+        fn woken(&self) -> Vec<String> {
+            self.woken.lock().drain(..).collect()
         }
-        let other = permits.enter("other").now_or_never();
-        assert!(other.is_some(), "no one else waits");
-        assert_eq!((permits.waiting(), permits.reconciliations().running), (1_000, PER_TENANT + 1));
-        held.pop();
-        assert!((&mut waiting[0]).now_or_never().is_some(), "in order");
     }
 
     #[tokio::test]
-    async fn all_together_are_bounded_and_an_unused_limit_is_forgotten() {
-        let permits = Permits::default();
-        let names: Vec<String> = (0..OVERALL).map(|tenant| tenant.to_string()).collect();
-        let mut held: Vec<_> = names.iter().filter_map(|name| permits.enter(name).now_or_never()).collect();
-        assert_eq!(held.len(), OVERALL);
-        assert!(permits.enter("more").now_or_never().is_none());
+    async fn a_tenant_at_its_limit_leaves_permits_for_others_and_its_own_come_in_order() {
+        let queue = Queue::default();
+        let mut held: Vec<_> = (0..PER_TENANT).filter_map(|name| queue.enter("slow", name)).collect();
+        assert_eq!(held.len(), PER_TENANT);
+        for _ in 0..2 {
+            assert!((10..1_010).all(|name| queue.enter("slow", name).is_none()));
+        }
+        let other = queue.enter("other", 0);
+        assert!(other.is_some(), "no one else waits");
+        assert_eq!(queue.permits.waiting(), 1_000, "each waits once");
+        assert_eq!(queue.permits.reconciliations().running, PER_TENANT + 1);
         held.pop();
-        assert!(permits.enter("more").now_or_never().is_some());
+        assert_eq!(queue.woken(), ["slow/10"]);
+        assert!(queue.enter("slow", 5_000).is_none(), "it is kept for the one that was woken");
+        held.extend(queue.enter("slow", 10));
+        assert_eq!((held.len(), queue.permits.waiting()), (PER_TENANT, 1_000));
+        drop((held, other));
+        assert_eq!(queue.woken(), ["slow/11", "slow/12"]);
+    }
+
+    #[tokio::test]
+    async fn all_together_are_bounded_and_tenants_take_turns() {
+        let queue = Queue::default();
+        let names: Vec<String> = (0..OVERALL).map(|tenant| format!("t{tenant}")).collect();
+        let mut held: Vec<_> = names.iter().filter_map(|tenant| queue.enter(tenant, 0)).collect();
+        assert_eq!(held.len(), OVERALL);
+        for (tenant, name) in [("a", 1), ("a", 2), ("a", 3), ("b", 1)] {
+            assert!(queue.enter(tenant, name).is_none());
+        }
+        held.truncate(OVERALL - 3);
+        assert_eq!(queue.woken(), ["a/1", "b/1", "a/2"]);
         held.clear();
-        drop(permits.enter("last").await);
-        assert!(permits.tenants.lock().len() <= 2);
+        assert_eq!(queue.woken(), Vec::<String>::new(), "the tenant is at its limit");
+        drop(queue.enter("a", 1));
+        assert_eq!(queue.woken(), ["a/3"]);
+        drop((queue.enter("a", 2), queue.enter("a", 3), queue.enter("b", 1)));
+        let inner = queue.permits.0.lock();
+        assert_eq!((inner.given, inner.tenants.len(), inner.waiting()), (0, 0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_resource_that_is_gone_keeps_no_permit() {
+        let queue = Queue::default();
+        let held: Vec<_> = (0..PER_TENANT).map(|name| queue.enter("a", name)).collect();
+        assert!((2..6).all(|name| queue.enter("a", name).is_none()));
+        queue.permits.forget(&key("a", 2));
+        drop(held);
+        assert_eq!(queue.woken(), ["a/3", "a/4"]);
+        queue.permits.forget(&key("a", 3));
+        assert_eq!(queue.woken(), ["a/5"]);
+        // No one says that these two do not come.
+        tokio::time::advance(KEPT + Duration::from_secs(1)).await;
+        assert!((6..8).all(|name| queue.enter("a", name).is_some()));
+        assert_eq!(queue.permits.waiting(), 0);
     }
 }

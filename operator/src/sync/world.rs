@@ -27,6 +27,7 @@ use crate::args::RunOptions;
 use crate::controller::events::Events;
 use crate::controller::frame::reconcile;
 use crate::controller::kind::Failure;
+use crate::controller::permits::Permits;
 use crate::controller::rate_limit::RateLimit;
 use crate::counted::CountedMinter;
 use crate::scope::OperatorScope;
@@ -90,7 +91,7 @@ impl SyncWorld {
             events: Events::new(client.clone()),
             metrics: Arc::default(),
             states: Arc::default(),
-            permits: Arc::default(),
+            permits: Permits::default(),
             client,
             options: RunOptions {
                 namespaces: OperatorScope::Everywhere,
