@@ -17,6 +17,10 @@ use crate::operator::MeasuredOperator;
 
 /// Things done at once while preparing.
 const AT_ONCE: usize = 16;
+/// Bytes of a source, where nothing else is said.
+const SMALL: usize = 1_024;
+/// The source that each of many tenants has.
+const OF_OTHERS: &str = "settings";
 
 pub struct Bed {
     own: OwnServer,
@@ -84,7 +88,12 @@ impl Bed {
 
     /// Makes `name` in the tenant's namespace: a source of 1 KiB, and a resource that copies it to `targets`.
     pub async fn sync(&self, name: &str, targets: &Value) {
-        self.write_source(name, "first").await;
+        self.sync_of(name, targets, SMALL).await;
+    }
+
+    /// The same, with a source of so many bytes.
+    pub async fn sync_of(&self, name: &str, targets: &Value, bytes: usize) {
+        self.write_source(name, &padded("first", bytes)).await;
         self.resource(&self.team, name, name, targets).await;
     }
 
@@ -102,9 +111,28 @@ impl Bed {
         &self.pool[from..from + size]
     }
 
+    /// The `targets` of a sync that copies to so many namespaces.
+    pub fn first(&self, targets: usize) -> Value {
+        if targets == self.pool.len() {
+            return json!({"patterns": [self.world.name("pool-*")]});
+        }
+        json!({"namespaces": self.pool[..targets]})
+    }
+
     /// Writes the source `name`.
-    pub async fn write_source(&self, name: &str, value: &str) {
-        self.world.config_map(&self.team, name, &[("settings", &padded(value))]).await;
+    pub async fn write_source(&self, name: &str, content: &str) {
+        self.world.config_map(&self.team, name, &[("settings", content)]).await;
+    }
+
+    /// Writes several sources with 1 KiB that begins with `value`.
+    pub async fn write_sources(&self, names: impl Iterator<Item = String>, value: &str) {
+        let content = &padded(value, SMALL);
+        at_once(names.map(|name| async move { self.write_source(&name, content).await })).await;
+    }
+
+    /// What the resource copies.
+    pub fn source_of(&self, (namespace, name): &(String, String)) -> String {
+        if *namespace == self.team { name.clone() } else { OF_OTHERS.to_owned() }
     }
 
     /// Deletes these resources, and waits until their copies are gone with them.
@@ -122,16 +150,16 @@ impl Bed {
         at_once(made).await
     }
 
-    /// `count` tenants, each with a resource that copies to ten namespaces, in which a Role of their own lets them.
-    pub async fn of_many_tenants(&self, count: usize) -> Vec<(String, String)> {
+    /// `count` tenants, each with a resource that copies to `targets` namespaces, in which a Role of their own lets them.
+    pub async fn of_many_tenants(&self, count: usize, targets: usize) -> Vec<(String, String)> {
         let made = (0..count).map(|number| async move {
-            let (world, targets) = (&self.world, self.targets(number, 10));
-            let team = world.tenant_called(&format!("team-{number:03}")).await;
+            let (world, targets) = (&self.world, self.targets(number, targets));
+            let team = world.tenant_called(&format!("team-{count}-{number:04}")).await;
             for target in targets {
                 world.grant(&team, target, &TARGET).await;
             }
-            world.config_map(&team, "settings", &[("settings", &padded("first"))]).await;
-            self.resource(&team, "load", "settings", &json!({"namespaces": targets})).await;
+            world.config_map(&team, OF_OTHERS, &[("settings", &padded("first", SMALL))]).await;
+            self.resource(&team, "load", OF_OTHERS, &json!({"namespaces": targets})).await;
             (team, "load".to_owned())
         });
         at_once(made).await
@@ -157,7 +185,7 @@ async fn at_once<T>(jobs: impl Iterator<Item: Future<Output = T>>) -> Vec<T> {
     stream::iter(jobs).buffered(AT_ONCE).collect().await
 }
 
-/// 1 KiB that begins with `value`.
-pub fn padded(value: &str) -> String {
-    format!("{value:.<1024}")
+/// So many bytes that begin with `value`.
+pub fn padded(value: &str, bytes: usize) -> String {
+    format!("{value}{}", ".".repeat(bytes.saturating_sub(value.len())))
 }

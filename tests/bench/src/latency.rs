@@ -19,9 +19,16 @@ const REST: Duration = Duration::from_millis(600);
 /// Changes of one object per round.
 const CHANGES: usize = 4;
 
-/// What an edit of a source with `targets` copies costs.
-pub struct Fan {
+/// What is edited: a source of so many bytes, with so many copies.
+#[derive(Clone, Copy)]
+pub struct EditLoad {
     pub targets: usize,
+    pub bytes: usize,
+}
+
+/// What an edit of a source costs.
+pub struct Fan {
+    load: EditLoad,
     /// Milliseconds until the first, the median and the last copy.
     pub arrivals: [Vec<f64>; 3],
     /// The bare client's last.
@@ -30,28 +37,36 @@ pub struct Fan {
 }
 
 pub struct Latency<'a> {
-    pub bed: &'a Bed,
-    pub operator: &'a MeasuredOperator,
-    pub observer: Observer,
-    pub floor: Floor,
-    pub rounds: usize,
+    bed: &'a Bed,
+    operator: &'a MeasuredOperator,
+    observer: Observer,
+    floor: Floor,
+    rounds: usize,
+}
+
+impl<'a> Latency<'a> {
+    pub async fn new(bed: &'a Bed, operator: &'a MeasuredOperator, rounds: usize) -> Result<Self> {
+        let observer = Observer::start(&bed.world.client);
+        Ok(Self { bed, operator, observer, floor: Floor::new(bed.as_tenant().await?), rounds })
+    }
 }
 
 impl Latency<'_> {
-    /// A source is edited, with that many copies.
-    pub async fn edits(&mut self, targets: usize) -> Result<(Fan, Vec<Figure>)> {
-        let name = format!("edit-{targets}");
+    /// A source is edited.
+    pub async fn edits(&mut self, load: EditLoad) -> Result<(Fan, Vec<Figure>)> {
+        let EditLoad { targets, bytes } = load;
+        let name = format!("edit-{targets}-{bytes}");
         let namespaces = self.bed.pool[..targets].to_vec();
         let keys: Vec<_> = namespaces.iter().map(|namespace| (namespace.clone(), name.clone())).collect();
-        self.bed.sync(&name, &json!({"namespaces": namespaces})).await;
+        self.bed.sync_of(&name, &self.bed.first(targets), bytes).await;
         self.operator.settled(1).await?;
-        self.floor.write(&namespaces, &content("first")).await?;
+        self.floor.write(&namespaces, &content(&padded("first", bytes))).await?;
 
-        let mut fan = Fan { targets, arrivals: [vec![], vec![], vec![]], floor: vec![], requests: vec![] };
+        let mut fan = Fan { load, arrivals: [vec![], vec![], vec![]], floor: vec![], requests: vec![] };
         let (mut cpu, mut reads) = (vec![], vec![]);
         // The first round warms up and is not counted.
         for round in 0..=self.rounds {
-            let value = format!("round {round}");
+            let value = padded(&format!("round {round}"), bytes);
             self.observer.forget();
             let begun = Instant::now();
             self.bed.write_source("floors-source", &value).await;
@@ -90,7 +105,7 @@ impl Latency<'_> {
         let namespaces = self.bed.pool[..targets].to_vec();
         self.bed.sync(&name, &json!({"namespaces": namespaces})).await;
         self.operator.settled(1).await?;
-        self.floor.write(&namespaces, &content("first")).await?;
+        self.floor.write(&namespaces, &content(&padded("first", 1_024))).await?;
         let client = self.bed.world.client.clone();
         let (mut deleted, mut deleted_floor, mut changed, mut changed_floor) =
             (vec![], vec![], vec![], vec![]);
@@ -104,7 +119,7 @@ impl Latency<'_> {
             let begun = Instant::now();
             floor::delete(&client, &own).await?;
             self.floor.forget(namespace);
-            self.floor.write(only, &content("first")).await?;
+            self.floor.write(only, &content(&padded("first", 1_024))).await?;
             deleted_floor.push(since(begun, self.observer.written([own.clone()], 1).await?.last()));
 
             self.observer.forget();
@@ -118,7 +133,7 @@ impl Latency<'_> {
             let begun = Instant::now();
             let metadata = floor::patch(&client, &own, &tamper).await?;
             self.floor.saw(namespace, metadata);
-            self.floor.write(only, &content("first")).await?;
+            self.floor.write(only, &content(&padded("first", 1_024))).await?;
             changed_floor.push(since(begun, self.observer.written([own], 2).await?.last()));
 
             self.observer.forget();
@@ -159,7 +174,7 @@ impl Latency<'_> {
                     ));
                 } else {
                     let only = [namespace.clone()];
-                    self.floor.write(&only, &content("first")).await?;
+                    self.floor.write(&only, &content(&padded("first", 1_024))).await?;
                     floor.push(since(begun, self.observer.written(Floor::keys(&only), 1).await?.last()));
                     self.floor.forget(&namespace);
                 }
@@ -178,9 +193,10 @@ impl Latency<'_> {
 
 impl Fan {
     fn figures(&self, cpu: Vec<f64>, reads: Vec<f64>) -> Vec<Figure> {
-        let targets = self.targets;
+        let EditLoad { targets, bytes } = self.load;
         let [first, middle, last] = self.arrivals.clone();
-        let edit = format!("an edit → {targets} copies");
+        let size = if bytes > 1_024 { format!(" of {bytes} bytes") } else { String::new() };
+        let edit = format!("an edit → {targets} copies{size}");
         let budget = self.copies() + 3.0;
         let last = Figure::new(format!("{edit}: the last"), "ms", last).compared_to(self.floor.clone());
         // Nothing was asked for of a single copy: what the operator must find out first is as much as the write.
@@ -205,15 +221,16 @@ impl Fan {
     }
 
     fn copies(&self) -> f64 {
-        count(u64::try_from(self.targets).unwrap_or(u64::MAX))
+        count(u64::try_from(self.load.targets).unwrap_or(u64::MAX))
     }
 }
 
-fn content(value: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([("settings".to_owned(), padded(value))])
+/// What a source has, and its copies.
+pub fn content(value: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([("settings".to_owned(), value.to_owned())])
 }
 
 /// Milliseconds.
-fn since(begun: Instant, at: Option<&Instant>) -> f64 {
+pub fn since(begun: Instant, at: Option<&Instant>) -> f64 {
     at.map_or(f64::NAN, |at| at.saturating_duration_since(begun).as_secs_f64() * 1_000.0)
 }

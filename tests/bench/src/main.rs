@@ -17,6 +17,7 @@ mod operator;
 mod page;
 mod plot;
 mod processor;
+mod scale;
 
 use std::ffi::OsString;
 use std::fs;
@@ -32,10 +33,8 @@ use weaver_tests::memory::ProcessMemory;
 
 use bed::Bed;
 use figures::{Budget, Figure, count, median, table};
-use floor::Floor;
-use latency::{Fan, Latency};
-use load::{ResourceNames, memory, memory_rows};
-use observer::Observer;
+use latency::{EditLoad, Fan, Latency};
+use load::{ResourceNames, made, memory, memory_rows};
 use plot::{PlotLine, draw};
 
 /// Measures operator and node agent on an API server of their own.
@@ -76,6 +75,8 @@ enum BenchPart {
     Rest,
     /// What the node agent and the card's page cost
     Agent,
+    /// Ten thousand targets, ten thousand syncs, a thousand accounts, sources of a MiB
+    Scale,
     /// How fast `weaver explain` reads a log; needs no API server
     Explain,
 }
@@ -120,33 +121,57 @@ async fn measure(args: Args) -> Result<()> {
     let program = args.bin_dir.join("weaver-operator");
     let bin_dir =
         args.bin_dir.canonicalize().with_context(|| format!("{} is not built", program.display()))?;
+    if args.only != Some(BenchPart::Scale) {
+        ordinary(&args, &bin_dir, &mut report).await?;
+    }
+    if asked(BenchPart::Scale) {
+        let bed = Bed::start(&args.source, &bin_dir, scale::MOST).await?;
+        scale(&bed, &mut report, &args).await?;
+    }
+    report.write(&args)
+}
+
+/// What clusters have whose owners we know.
+async fn ordinary(args: &Args, bin_dir: &Path, report: &mut BenchReport) -> Result<()> {
+    let rounds = usize::from(args.rounds);
+    let asked = |part| args.only.is_none_or(|only| only == part);
     let pool = if args.only == Some(BenchPart::Agent) { 1 } else { POOL };
-    let bed = Bed::start(&args.source, &bin_dir, pool).await?;
+    let bed = Bed::start(&args.source, bin_dir, pool).await?;
     if asked(BenchPart::Agent) {
         report.add(agent::checks(bed.server(), &bed.agent_paths(), rounds)?);
         report.add(page::first_bytes(&bed.world.client, &bed.agent_paths(), rounds).await?);
         report.add(agent::rest(bed.server(), &bed.agent_paths(), Duration::from_secs(args.idle)).await?);
     }
     if asked(BenchPart::Latency) {
-        let fans = latencies(&bed, &mut report, rounds).await?;
+        let fans = latencies(&bed, report, rounds).await?;
         plot_edits(&args.out, &fans)?;
     }
     if asked(BenchPart::Rest) {
         report.add(load::resync(&bed, POOL).await?);
-        let grown = loads(&bed, &mut report, rounds, Duration::from_secs(args.idle)).await?;
+        let grown = loads(&bed, report, rounds, Duration::from_secs(args.idle)).await?;
         plot_memory(&args.out, &grown)?;
     }
-    report.write(&args)
+    Ok(())
+}
+
+/// Each takes minutes, and three rounds show whether they differ.
+async fn scale(bed: &Bed, report: &mut BenchReport, args: &Args) -> Result<()> {
+    let rounds = usize::from(args.rounds).min(3);
+    let operator = bed.operator(&[])?;
+    let mut latency = Latency::new(bed, &operator, rounds).await?;
+    report.add(scale::edits(&mut latency).await?);
+    drop(latency);
+    drop(operator);
+    let idle = Duration::from_secs(args.idle);
+    scale::resources(bed, rounds, idle, &args.out, |figures| report.add(figures)).await
 }
 
 async fn latencies(bed: &Bed, report: &mut BenchReport, rounds: usize) -> Result<Vec<Fan>> {
     let operator = bed.operator(&[])?;
-    let observer = Observer::start(&bed.world.client);
-    let floor = Floor::new(bed.as_tenant().await?);
-    let mut latency = Latency { bed, operator: &operator, observer, floor, rounds };
+    let mut latency = Latency::new(bed, &operator, rounds).await?;
     let mut fans = Vec::new();
     for targets in [1, 10, 100, POOL] {
-        let (fan, figures) = latency.edits(targets).await?;
+        let (fan, figures) = latency.edits(EditLoad { targets, bytes: 1_024 }).await?;
         fans.push(fan);
         report.add(figures);
     }
@@ -169,7 +194,7 @@ async fn loads(
     report.add(memory_rows("1 resource × 100", &of_one, Some(15.0)));
 
     let (_, hundred) = made(bed, &one, bed.of_one_tenant(100, 10)).await?;
-    report.add(load::cold_start(bed, &Floor::new(bed.as_tenant().await?), &hundred, 10, rounds).await?);
+    report.add(load::cold_start(bed, &hundred, 10, rounds).await?.figures("100 resources × 10"));
     let of_hundred = memory(bed, &hundred, rounds).await?;
     report.add(memory_rows("100 resources × 10, one account", &of_hundred, Some(30.0)));
     let operator = bed.operator(&[])?;
@@ -184,7 +209,7 @@ async fn loads(
     let grown = Figure::new("what those add", "MiB", vec![now(&with_ballast) - now(&of_hundred)]);
     report.add(vec![grown.within(Budget::AtMost(2.0))]);
 
-    let (connections, tenants) = made(bed, &hundred, bed.of_many_tenants(100)).await?;
+    let (connections, tenants) = made(bed, &hundred, bed.of_many_tenants(100, 10)).await?;
     report.add(vec![
         Figure::new("connections, 100 accounts × 10 namespaces", "", vec![count(connections)])
             .within(Budget::AtMost(20.0)),
@@ -196,20 +221,6 @@ async fn loads(
     let of_thousand = memory(bed, &thousand, rounds).await?;
     report.add(memory_rows("1,000 resources × 1", &of_thousand, None));
     Ok(vec![(1.0, of_one), (100.0, of_hundred), (1_000.0, of_thousand)])
-}
-
-/// Lets an operator delete the resources there were and make the copies of these, which those that are measured find
-/// made; with them, its connections at the end.
-async fn made(
-    bed: &Bed,
-    before: &ResourceNames,
-    resources: impl Future<Output = ResourceNames>,
-) -> Result<(u64, ResourceNames)> {
-    let maker = bed.operator(&[])?;
-    bed.delete(before).await;
-    let resources = resources.await;
-    maker.settled(resources.len()).await?;
-    Ok((maker.connections()?, resources))
 }
 
 fn plot_edits(out: &Path, fans: &[Fan]) -> Result<()> {

@@ -16,8 +16,10 @@ use crate::processor;
 
 /// No request for so long: the work is done. A reconciliation that waits for its rate limit sends one sooner.
 const QUIET: Duration = Duration::from_secs(1);
+/// Between two looks at its metrics, each of which costs it some time.
+const LOOK: Duration = Duration::from_millis(20);
 /// Longest wait for anything.
-pub const PATIENCE: Duration = Duration::from_mins(3);
+pub const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A running operator; killed when dropped.
 pub struct MeasuredOperator {
@@ -64,7 +66,7 @@ impl MeasuredOperator {
             if Instant::now() > deadline {
                 bail!("not within {PATIENCE:?}: {what}; last seen:\n{}", metrics.0);
             }
-            sleep(Duration::from_millis(5)).await;
+            sleep(LOOK).await;
         }
     }
 
