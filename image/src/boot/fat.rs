@@ -54,11 +54,15 @@ impl Fat {
         Ok(copied.is_some())
     }
 
-    /// Writes a file whole, replacing one of the same name. Its directory must be there.
+    /// Writes a file whole, replacing one of the same name, and makes its directory.
     ///
     /// # Errors
     /// When it does not fit or the file system cannot be written.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        if let Some((directory, _)) = name.rsplit_once('/') {
+            // One that is there is a failure too; without one, the copy below fails.
+            let _ = programs::run(self.tool("mmd").args(["-D", "s"]).arg(on_card(directory)));
+        }
         let mut source = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
         std::io::Write::write_all(&mut source, content).context("cannot write a temporary file")?;
         programs::run(self.tool("mcopy").arg("-o").arg(source.path()).arg(on_card(name)))

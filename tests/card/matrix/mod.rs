@@ -2,6 +2,7 @@
 //! units, the codes and the card compared with what is seen, the printed remedy typed, and all well again. Each test
 //! leaves its row for docs/tutorials/faults.md from its begin on, failed ones too.
 
+mod air_gapped;
 mod boot_partition;
 mod clock;
 mod data_disk;
