@@ -13,14 +13,16 @@ tests/devstack/prerequisites.sh rust cc cxx cross go curl image deb apt release 
 . tests/devstack/tools.sh
 tool cargo-nextest "$nextest_version"
 
-# Clean machines and packages wait for downloads and boots: next to what the compiler is busy with. What they say is
-# shown when they are done.
-said=$(mktemp)
-set -m # a group of its own, to end it with all it started
-{ tests/devstack/clean_roots.sh && tests/devstack/packages.sh; } > "$said" 2>&1 &
-set +m
+# Clean machines and packages wait for downloads and boots: next to each other, and to what the compiler is busy with.
+# What they say is shown when they are done.
+said=$(mktemp -d)
+set -m # groups of their own, to end each with all it started
+tests/devstack/clean_roots.sh > "$said/roots" 2>&1 &
 roots=$!
-trap 'kill -- "-$roots" 2> /dev/null || :; rm "$said"' EXIT
+tests/devstack/packages.sh > "$said/packages" 2>&1 &
+packages=$!
+set +m
+trap 'kill -- "-$roots" "-$packages" 2> /dev/null || :; rm -r "$said"' EXIT
 
 tests/devstack/fuzz.sh replay
 tests/devstack/other_kubernetes.sh
@@ -29,10 +31,11 @@ tests/devstack/laptops.sh check
 echo "== clean machines and Debian packages ($SECONDS s so far)"
 done=0
 wait "$roots" || done=$?
-cat "$said"
+wait "$packages" || done=$?
+cat "$said"/*
 ((done == 0)) || exit "$done"
 trap - EXIT
-rm "$said"
+rm -r "$said"
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
 # features and be compiled again.
 cargo test --locked --quiet --workspace --no-run
