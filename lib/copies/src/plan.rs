@@ -34,13 +34,16 @@ pub struct Verified {
     pub digest: String,
     /// Its source, as the copy names it.
     pub source: String,
+    /// The resourceVersion that our update replaced, where this is from an update.
+    pub replaced: Option<String>,
 }
 
 impl Verified {
-    /// `meta` is known to match `desired`.
+    /// `meta` is known to match `desired`, after an update of the state `replaced` if there was one.
     #[must_use]
-    pub fn new(meta: &ObjectMeta, desired: &DesiredCopy) -> Option<Self> {
+    pub fn new(meta: &ObjectMeta, desired: &DesiredCopy, replaced: Option<String>) -> Option<Self> {
         Some(Self {
+            replaced,
             uid: meta.uid.clone()?,
             resource_version: meta.resource_version.clone()?,
             digest: desired.digest.clone(),
@@ -50,6 +53,13 @@ impl Verified {
 
     fn is_of(&self, meta: &ObjectMeta) -> bool {
         meta.uid.as_ref() == Some(&self.uid) && meta.resource_version.as_ref() == Some(&self.resource_version)
+    }
+
+    /// Is that what our update replaced? Then the watch is late, and the event of the update follows.
+    fn has_replaced(&self, meta: &ObjectMeta) -> bool {
+        meta.uid.as_ref() == Some(&self.uid)
+            && self.replaced.is_some()
+            && self.replaced == meta.resource_version
     }
 }
 
@@ -177,6 +187,9 @@ pub fn by_metadata(desired: &DesiredCopy, seen: &SeenCopy, known: Option<&Verifi
         // The watch shows objects with our label only; what became of this one is judged by itself.
         Err(Foreign::Unlabeled) => return CopyStep::Inspect,
         Err(foreign) => return CopyStep::Refuse(foreign),
+    }
+    if known.is_some_and(|known| known.digest == desired.digest && known.has_replaced(meta)) {
+        return CopyStep::Keep;
     }
     match known.filter(|known| known.is_of(meta)) {
         Some(known) if known.digest == desired.digest => CopyStep::Keep,

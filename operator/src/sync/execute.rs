@@ -187,7 +187,7 @@ async fn inspect(
     let _whole = whole(desired.kind).await;
     let found = lookup(copies.get(&desired.name)).await?;
     Ok(match (by_object(desired, takes, found.as_ref()), refused) {
-        (CopyStep::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None)),
+        (CopyStep::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None, None)),
         (CopyStep::Update(PreviousOwner::Ours, seen), Some(words))
             if !desired.kind.is_of_config_map_sync() =>
         {
@@ -278,7 +278,11 @@ async fn carry_out(
             "took over an object"
         );
     }
-    Ok(Next::Ended(synced(Some(written.metadata), desired, Some(change))))
+    let replaced = match step {
+        CopyStep::Update(_, seen) => seen.resource_version.clone(),
+        _ => None,
+    };
+    Ok(Next::Ended(synced(Some(written.metadata), desired, Some(change), replaced)))
 }
 
 /// What a failed `step` shows of the target. Pure.
@@ -330,8 +334,13 @@ pub(super) async fn delete(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> 
     lookup(api.delete(seen.name.as_deref().unwrap_or_default(), &params)).await.map(drop)
 }
 
-fn synced(meta: Option<ObjectMeta>, desired: &DesiredCopy, change: Option<CopyChange>) -> TargetState {
-    match meta.and_then(|meta| Verified::new(&meta, desired)) {
+fn synced(
+    meta: Option<ObjectMeta>,
+    desired: &DesiredCopy,
+    change: Option<CopyChange>,
+    replaced: Option<String>,
+) -> TargetState {
+    match meta.and_then(|meta| Verified::new(&meta, desired, replaced)) {
         Some(verified) => TargetState::Synced(verified, change),
         None => TargetState::Failed("the API server answered with an object without uid".into()),
     }

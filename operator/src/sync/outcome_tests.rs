@@ -16,8 +16,13 @@ pub fn account() -> Account {
 }
 
 pub fn synced() -> TargetState {
-    let verified =
-        Verified { uid: "u".into(), resource_version: "1".into(), digest: "d".into(), source: "s".into() };
+    let verified = Verified {
+        uid: "u".into(),
+        resource_version: "1".into(),
+        digest: "d".into(),
+        source: "s".into(),
+        replaced: None,
+    };
     TargetState::Synced(verified, None)
 }
 
