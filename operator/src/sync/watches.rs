@@ -203,14 +203,14 @@ impl SyncWatches {
         self.copies.values().flat_map(move |open| {
             let kind = open.key().kind;
             // A watch on all namespaces shows the copies of everybody.
-            let mentioned = open.those(|held| held.mentions(&mark)).into_iter();
+            let candidates = open.those(WatchedObject::may_be_of(owner)).into_iter();
             let of = |((namespace, name), held): (_, WatchedObject)| {
                 let mut annotations = held.meta().annotations?;
                 let is_ours = annotations.get(SYNC_ANNOTATION) == Some(&mark);
                 let key = ObjectKey { kind, namespace, name };
                 is_ours.then(|| (key, annotations.remove(SOURCE_ANNOTATION)))
             };
-            mentioned.filter_map(of).collect::<Vec<_>>()
+            candidates.filter_map(of).collect::<Vec<_>>()
         })
     }
 

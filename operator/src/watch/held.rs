@@ -6,6 +6,7 @@
 //! write it is read.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -109,6 +110,8 @@ fn is_on_one(watch: &WatchKey<ObjectKind>) -> bool {
 pub struct WatchedObject {
     json: Arc<str>,
     whole: bool,
+    /// Of the text that says whose copy it is: found among ten thousand without a look at each text.
+    owner: u64,
 }
 
 impl WatchedObject {
@@ -116,9 +119,11 @@ impl WatchedObject {
     #[must_use]
     pub fn of(mut meta: ObjectMeta, may_be_whole: bool) -> Self {
         meta.managed_fields = None;
+        let owner = meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION));
+        let owner = hash(owner.map_or("", String::as_str));
         let all = Some(json(&meta)).filter(|all| may_be_whole && all.len() <= WHOLE);
         let whole = all.is_some();
-        Self { json: all.unwrap_or_else(|| json(&ownership_only(meta))).into(), whole }
+        Self { json: all.unwrap_or_else(|| json(&ownership_only(meta))).into(), whole, owner }
     }
 
     /// What is kept of the metadata.
@@ -128,10 +133,10 @@ impl WatchedObject {
         serde_json::from_str(&self.json).expect("metadata is read as it was written")
     }
 
-    /// Is this text anywhere in it? Quicker than [`WatchedObject::meta`].
-    #[must_use]
-    pub fn mentions(&self, text: &str) -> bool {
-        self.json.contains(text)
+    /// Which objects may be copies of this owner? All others are none.
+    pub fn may_be_of(owner: &Owner) -> impl Fn(&Self) -> bool + use<> {
+        let owner = hash(&owner.to_string());
+        move |held| held.owner == owner
     }
 
     fn seen(&self) -> SeenCopy {
@@ -152,6 +157,12 @@ pub fn seen(sight: &Sight<WatchedObject>) -> SeenCopy {
         Sight::Absent => SeenCopy::Nothing,
         Sight::Present(held) => held.seen(),
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[expect(clippy::expect_used, reason = "metadata has no key that is not a string")]

@@ -14,6 +14,7 @@ mod kept;
 mod key;
 mod set;
 mod triggers;
+mod users;
 
 pub use backoff::{WatchBackoff, is_refused, with_backoff};
 pub use consumer::{Concerned, Consumer, KindOf};

@@ -11,7 +11,7 @@
 //! kube's `reflector::Store` would keep every object; here the consumer says what is kept of one, which users a change
 //! concerns, and nothing is shown of a watch that is not [`WatchState::Up`].
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -30,6 +30,7 @@ use super::backoff::{LONGEST_DENIED, WatchBackoff, is_refused, with_backoff};
 use super::consumer::{Concerned, Consumer, KindOf};
 use super::kept::{NamespacedName, Share, TooMuch, WatchLimits, WatchedObjects};
 use super::key::{Sight, WatchKey, WatchSelector, WatchState};
+use super::users::{WatchUser, WatchUsers};
 use crate::client::TenantClient;
 
 /// Objects in a page of a list that is too long to be read at once.
@@ -44,9 +45,7 @@ pub struct Interest<C: Consumer> {
     user: User<C>,
 }
 
-/// A user, and which of its interests it is: an object that was made again under the same name has one next to
-/// the one of its predecessor, which ends later.
-type User<C> = (<C as Consumer>::User, u64);
+type User<C> = WatchUser<<C as Consumer>::User>;
 
 /// A watch in use.
 struct Watched<C: Consumer> {
@@ -65,8 +64,7 @@ struct Inner<C: Consumer> {
     objects: Mutex<WatchedObjects<C::Kept>>,
     share: Arc<Share>,
     backoff: WatchBackoff,
-    /// With the objects that each waits for.
-    users: Mutex<BTreeMap<User<C>, BTreeSet<NamespacedName>>>,
+    users: Mutex<WatchUsers<C::User>>,
     consumer: Arc<C>,
 }
 
@@ -398,15 +396,13 @@ impl<C: Consumer> Inner<C> {
                 Concerned::These(users) => concerned.extend(users),
             }
         }
-        let users = self.users();
-        let woken = users.iter().filter(|((user, _), waits)| concerned.contains(user) || waits.contains(key));
-        for ((user, _), _) in woken {
-            self.consumer.wake(user.clone());
+        for user in self.users().woken(&concerned, key) {
+            self.consumer.wake(user);
         }
     }
 
     fn wake_all(&self) {
-        for (user, _) in self.users().keys() {
+        for user in self.users().all() {
             self.consumer.wake(user.clone());
         }
     }
@@ -415,7 +411,7 @@ impl<C: Consumer> Inner<C> {
         lock(&self.objects)
     }
 
-    fn users(&self) -> MutexGuard<'_, BTreeMap<User<C>, BTreeSet<NamespacedName>>> {
+    fn users(&self) -> MutexGuard<'_, WatchUsers<C::User>> {
         lock(&self.users)
     }
 }

@@ -50,7 +50,9 @@ fn inner(selector: WatchSelector, users: &[&str]) -> (Inner<Owned>, Triggers<Str
     let share = Arc::new(Share::new(LIMITS));
     let backoff = WatchBackoff::of_tenant(Duration::from_mins(1), share.lists.clone());
     let inner = Inner::new(key, share, backoff, Arc::new(Owned(triggers.clone())));
-    inner.users().extend(users.iter().map(|name| (((*name).to_owned(), 0), BTreeSet::new())));
+    for name in users {
+        inner.users().insert(((*name).to_owned(), 0), BTreeSet::new());
+    }
     (inner, triggers)
 }
 
