@@ -197,14 +197,15 @@ impl Fan {
         let [first, middle, last] = self.arrivals.clone();
         let size = if bytes > 1_024 { format!(" of {bytes} bytes") } else { String::new() };
         let edit = format!("an edit → {targets} copies{size}");
-        let budget = self.copies() + 3.0;
+        // How far a long fan-out is goes into the status every few seconds.
+        let budget = self.copies() * 1.001 + 3.0;
         let last = Figure::new(format!("{edit}: the last"), "ms", last).compared_to(self.floor.clone());
         // Nothing was asked for of a single copy: what the operator must find out first is as much as the write.
         let last = if targets > 1 { last.within(Budget::TimesFloor(1.2)) } else { last };
         let mut figures = vec![
             last,
             Figure::new(format!("{edit}: requests"), "", self.requests.clone())
-                .within(Budget::AtMost(budget)),
+                .within(Budget::AtMost(budget.floor())),
             Figure::new(format!("{edit}: of them reads"), "", reads).within(Budget::AtMost(2.0)),
             Figure::new(format!("{edit}: processor time"), "ms", cpu),
         ];
