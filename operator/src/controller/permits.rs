@@ -1,6 +1,7 @@
 //! Concurrency limits of reconciliations: one for each tenant, and one for all together.
 //!
-//! A tenant whose thousand targets wait for a webhook that never answers delays only its own resources. What may not
+//! A tenant whose thousand targets wait for a webhook that never answers delays only its own resources. Where half of
+//! all permits are free it may have more of them: the other half is for tenants that have fewer than two. What may not
 //! begin yet waits here and not as a future of kube's controller, which polls each of them whenever one moves: ten
 //! thousand that wait took a whole processor. When its turn comes the resource is woken, and its permit is kept for it.
 //! Tenants take turns.
@@ -15,8 +16,10 @@ use tokio::time::Instant;
 use crate::health::Reconciliations;
 use crate::watch::ResourceRef;
 
-/// Reconciliations at once for the resources of one namespace.
+/// Reconciliations at once for the resources of one namespace, whatever others do.
 const PER_TENANT: usize = 2;
+/// The same while half of all permits are free.
+const MOST_OF_ONE: usize = 8;
 /// Reconciliations at once for all.
 const OVERALL: usize = 32;
 /// How long a permit is kept for a resource that was woken; one that is gone does not come.
@@ -140,10 +143,10 @@ impl Inner {
         self.called.len() + self.tenants.values().map(|tenant| tenant.waiting.len()).sum::<usize>()
     }
 
-    /// What is free is nobody's turn: whoever could take it was woken when it became free.
+    /// No one waits for what is free: those who could take it were woken when it became free.
     fn take(&mut self, namespace: &str) -> bool {
         let tenant = self.tenants.entry(namespace.to_owned()).or_default();
-        let allowed = self.given < OVERALL && tenant.given < PER_TENANT;
+        let allowed = may_have_another(self.given, tenant.given);
         if allowed {
             tenant.given += 1;
             self.given += 1;
@@ -178,7 +181,7 @@ impl Inner {
         while self.given < OVERALL && at_their_limit < self.turns.len() {
             let Some(namespace) = self.turns.pop_front() else { break };
             let Some(tenant) = self.tenants.get_mut(&namespace) else { continue };
-            if tenant.given >= PER_TENANT {
+            if !may_have_another(self.given, tenant.given) {
                 at_their_limit += 1;
                 self.turns.push_back(namespace);
                 continue;
@@ -195,6 +198,11 @@ impl Inner {
         }
         woken
     }
+}
+
+/// May a tenant that has `of_one` of all `given` permits have another?
+const fn may_have_another(given: usize, of_one: usize) -> bool {
+    given < OVERALL && (of_one < PER_TENANT || of_one < MOST_OF_ONE && given < OVERALL / 2)
 }
 
 impl TenantPermits {
@@ -247,22 +255,37 @@ mod tests {
     #[tokio::test]
     async fn a_tenant_at_its_limit_leaves_permits_for_others_and_its_own_come_in_order() {
         let queue = Queue::default();
-        let mut held: Vec<_> = (0..PER_TENANT).filter_map(|name| queue.enter("slow", name)).collect();
-        assert_eq!(held.len(), PER_TENANT);
+        let mut held: Vec<_> = (0..MOST_OF_ONE).filter_map(|name| queue.enter("slow", name)).collect();
+        assert_eq!(held.len(), MOST_OF_ONE);
         for _ in 0..2 {
             assert!((10..1_010).all(|name| queue.enter("slow", name).is_none()));
         }
         let other = queue.enter("other", 0);
         assert!(other.is_some(), "no one else waits");
         assert_eq!(queue.permits.waiting(), 1_000, "each waits once");
-        assert_eq!(queue.permits.reconciliations().running, PER_TENANT + 1);
+        assert_eq!(queue.permits.reconciliations().running, MOST_OF_ONE + 1);
         held.pop();
         assert_eq!(queue.woken(), ["slow/10"]);
         assert!(queue.enter("slow", 5_000).is_none(), "it is kept for the one that was woken");
         held.extend(queue.enter("slow", 10));
-        assert_eq!((held.len(), queue.permits.waiting()), (PER_TENANT, 1_000));
-        drop((held, other));
+        assert_eq!((held.len(), queue.permits.waiting()), (MOST_OF_ONE, 1_000));
+        held.truncate(MOST_OF_ONE - 2);
         assert_eq!(queue.woken(), ["slow/11", "slow/12"]);
+        drop(other);
+    }
+
+    #[tokio::test]
+    async fn tenants_that_hang_leave_half_of_all_permits_to_those_that_have_few() {
+        let queue = Queue::default();
+        let mut hanging = Vec::new();
+        for tenant in ["a", "b", "c"] {
+            hanging.extend((0..100).filter_map(|name| queue.enter(tenant, name)));
+        }
+        // Two with eight, and the third with its two.
+        assert_eq!(hanging.len(), 2 * MOST_OF_ONE + PER_TENANT);
+        let others: Vec<_> = (0..7).flat_map(|tenant| [0, 1, 2].map(|name| (tenant, name))).collect();
+        let entered = others.iter().filter_map(|(tenant, name)| queue.enter(&format!("t{tenant}"), *name));
+        assert_eq!(entered.collect::<Vec<_>>().len(), 7 * PER_TENANT);
     }
 
     #[tokio::test]
@@ -276,11 +299,12 @@ mod tests {
         }
         held.truncate(OVERALL - 3);
         assert_eq!(queue.woken(), ["a/1", "b/1", "a/2"]);
-        held.clear();
-        assert_eq!(queue.woken(), Vec::<String>::new(), "the tenant is at its limit");
-        drop(queue.enter("a", 1));
+        let kept = [("a", 1), ("a", 2), ("b", 1)].map(|(tenant, name)| queue.enter(tenant, name).unwrap());
+        held.truncate(OVERALL / 2 - 3);
+        assert_eq!(queue.woken(), Vec::<String>::new(), "the tenant has two");
+        held.pop();
         assert_eq!(queue.woken(), ["a/3"]);
-        drop((queue.enter("a", 2), queue.enter("a", 3), queue.enter("b", 1)));
+        drop((kept, held, queue.enter("a", 3)));
         let inner = queue.permits.0.lock();
         assert_eq!((inner.given, inner.tenants.len(), inner.waiting()), (0, 0, 0));
     }
@@ -288,16 +312,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_resource_that_is_gone_keeps_no_permit() {
         let queue = Queue::default();
-        let held: Vec<_> = (0..PER_TENANT).map(|name| queue.enter("a", name)).collect();
-        assert!((2..6).all(|name| queue.enter("a", name).is_none()));
-        queue.permits.forget(&key("a", 2));
-        drop(held);
-        assert_eq!(queue.woken(), ["a/3", "a/4"]);
-        queue.permits.forget(&key("a", 3));
-        assert_eq!(queue.woken(), ["a/5"]);
+        let mut held: Vec<_> = (0..MOST_OF_ONE).map(|name| queue.enter("a", name)).collect();
+        assert!((12..16).all(|name| queue.enter("a", name).is_none()));
+        queue.permits.forget(&key("a", 12));
+        held.truncate(MOST_OF_ONE - 2);
+        assert_eq!(queue.woken(), ["a/13", "a/14"]);
+        queue.permits.forget(&key("a", 13));
+        assert_eq!(queue.woken(), ["a/15"]);
         // No one says that these two do not come.
         tokio::time::advance(KEPT + Duration::from_secs(1)).await;
-        assert!((6..8).all(|name| queue.enter("a", name).is_some()));
+        assert!([16, 17].map(|name| queue.enter("a", name).is_some()).iter().all(|entered| *entered));
         assert_eq!(queue.permits.waiting(), 0);
     }
 }
