@@ -14,6 +14,7 @@ use weaver_api::kind::ObjectKind;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
 use weaver_tenant::TenantClient;
 
+use super::write::{create, replace};
 use crate::log_code;
 use weaver_copies::copy::DesiredCopy;
 use weaver_copies::kinds::staying_on;
@@ -221,7 +222,7 @@ async fn would_be_made(
     desired: &DesiredCopy,
     namespace: &str,
 ) -> Result<bool, CallError> {
-    match call(copies.create(&put(Mode::Try), &desired.create(namespace))).await {
+    match call(create(copies, &put(Mode::Try), &desired.create(namespace))).await {
         Ok(_) | Err(CallError::Conflict(_)) => Ok(true),
         Err(CallError::Rejected(_) | CallError::Forbidden(_)) => Ok(false),
         Err(error) => Err(error),
@@ -251,14 +252,14 @@ async fn carry_out(
             return Ok(Next::Ended(TargetState::WithoutFinalizer));
         }
         CopyStep::Create => {
-            (call(copies.create(&params, &desired.create(namespace))).await?, CopyChange::Create)
+            (call(create(copies, &params, &desired.create(namespace))).await?, CopyChange::Create)
         }
         CopyStep::Update(before, seen) => {
             let mut copy = desired.update_leaving(seen, staying);
             if *before == PreviousOwner::Theirs {
                 copy.metadata = adopted(copy.metadata);
             }
-            (call(copies.replace(&desired.name, &params, &copy)).await?, CopyChange::Update(*before))
+            (call(replace(copies, &desired.name, &params, &copy)).await?, CopyChange::Update(*before))
         }
         CopyStep::Replace(seen) => {
             delete(copies, seen, mode).await?;
@@ -266,7 +267,7 @@ async fn carry_out(
                 // What is there still is in the way of trying more.
                 return Ok(Next::Ended(TargetState::Planned(CopyChange::Replace)));
             }
-            (call(copies.create(&params, &desired.create(namespace))).await?, CopyChange::Replace)
+            (call(create(copies, &params, &desired.create(namespace))).await?, CopyChange::Replace)
         }
     };
     if mode != Mode::Write {
@@ -282,7 +283,7 @@ async fn carry_out(
         CopyStep::Update(_, seen) => seen.resource_version.clone(),
         _ => None,
     };
-    Ok(Next::Ended(synced(Some(written.metadata), desired, Some(change), replaced)))
+    Ok(Next::Ended(synced(Some(written), desired, Some(change), replaced)))
 }
 
 /// What a failed `step` shows of the target. Pure.

@@ -6,11 +6,11 @@
 //! [`verdicts`] and [`source_verdicts`] (its work as conditions), [`needed`] (rights), [`status`] (as a whole
 //! status), [`backoff`] (when a target is tried again).
 //!
-//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`progress`] (how far that is), [`sources`] (which
-//! there are), [`merging`] (several as one), [`work`] (one resource), [`cleanup`] (a deleted one), [`events`],
-//! [`stale_copies`] (finding copies that are not wanted any more), [`watches`], [`finalizer`], [`kinds`] (which the
-//! API server serves), [`reconcile`] (what this kind adds to the reconcile loop), [`state`] (what is remembered between
-//! reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
+//! Thin: [`execute`] (one target, by [`write`]), [`fan_out`] (all of them), [`progress`] (how far that is),
+//! [`sources`] (which there are), [`merging`] (several as one), [`work`] (one resource), [`cleanup`] (a deleted one),
+//! [`events`], [`stale_copies`] (finding copies that are not wanted any more), [`watches`], [`finalizer`], [`kinds`]
+//! (which the API server serves), [`reconcile`] (what this kind adds to the reconcile loop), [`state`] (what is
+//! remembered between reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
 
 pub mod access_checks;
 pub mod backoff;
@@ -37,6 +37,7 @@ pub mod targets;
 pub mod verdicts;
 pub mod watches;
 pub mod work;
+mod write;
 
 /// What every reconcile of a `ConfigMapSync` has, or of another kind that asks for copies.
 pub type Context<K = weaver_api::v1beta1::ConfigMapSync> = crate::controller::kind::Context<K>;
