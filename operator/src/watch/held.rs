@@ -105,7 +105,7 @@ fn is_on_one(watch: &WatchKey<ObjectKind>) -> bool {
     matches!(watch.selector, WatchSelector::Name(_))
 }
 
-/// What is kept of an object: its metadata as JSON, a quarter of the memory that its fields take.
+/// What is kept of an object: its metadata as JSON, one text in the place of many.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WatchedObject {
     json: Arc<str>,
