@@ -17,6 +17,8 @@ use crate::operator::MeasuredOperator;
 
 /// Things done at once while preparing.
 const AT_ONCE: usize = 16;
+/// As many namespaces as a spec may name; more are asked for by a pattern of all.
+const NAMED: usize = 1_000;
 /// Bytes of a source, where nothing else is said.
 const SMALL: usize = 1_024;
 /// The source that each of many tenants has.
@@ -113,7 +115,7 @@ impl Bed {
 
     /// The `targets` of a sync that copies to so many namespaces.
     pub fn first(&self, targets: usize) -> Value {
-        if targets == self.pool.len() {
+        if targets > NAMED {
             return json!({"patterns": [self.world.name("pool-*")]});
         }
         json!({"namespaces": self.pool[..targets]})
