@@ -119,5 +119,7 @@ for release in "$@"; do
     bookworm) prove root rust cc go; prove user go ;;
     *) prove user rust cc go; prove root go ;;
   esac
+  # That of trixie has a key that noble needs.
+  [[ $release == trixie ]] || as_root rm -rf --one-file-system "$root"
   echo "clean roots: $release, as root and as a user: ok, $((SECONDS - begun)) s"
 done

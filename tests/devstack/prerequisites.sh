@@ -333,9 +333,13 @@ install_packages() {
     return
   fi
   echo "prerequisites: installing ${packages[*]}" >&2
+  # Without a terminal only what went wrong, which stands between hundreds of other lines otherwise.
+  exec 3>/dev/null
+  [[ ! -t 2 ]] || exec 3>&2
+  options+=(-o Acquire::Retries=3)
   if ! { as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" update -q &&
     as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install -qq -y --no-install-recommends "${from[@]}" \
-      "${packages[@]}"; } >&2; then
+      "${packages[@]}"; } >&3; then
     cannot "the packages ${packages[*]}, which apt-get could not install (its words stand above):" "$command"
   fi
 }

@@ -16,10 +16,12 @@ tool cargo-nextest "$nextest_version"
 # Clean machines and packages wait for downloads and boots: next to each other, and to what the compiler is busy with.
 # What they say is shown when they are done.
 said=$(mktemp -d)
+# Where nextest is to try a test twice, so are these: a busy machine may have been what failed.
+proven() { "$@" || { ((${NEXTEST_RETRIES-0} > 0)) && echo "== once more: $1" && "$@"; }; }
 set -m # groups of their own, to end each with all it started
-tests/devstack/clean_roots.sh > "$said/roots" 2>&1 &
+proven tests/devstack/clean_roots.sh > "$said/roots" 2>&1 &
 roots=$!
-tests/devstack/packages.sh > "$said/packages" 2>&1 &
+proven tests/devstack/packages.sh > "$said/packages" 2>&1 &
 packages=$!
 set +m
 trap 'kill -- "-$roots" "-$packages" 2> /dev/null || :; rm -r "$said"' EXIT

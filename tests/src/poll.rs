@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Longest wait for anything that events bring about.
-pub const SOON: Duration = Duration::from_secs(40);
+/// Longest wait for anything that events bring about: a busy machine has needed 40 s to remove a definition.
+pub const SOON: Duration = Duration::from_secs(90);
 
 /// Reads a variable that `weaver-devstack with-server` sets.
 #[must_use]
