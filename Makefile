@@ -49,8 +49,12 @@ bench: ## What operator and node agent cost, and how fast the operator is next t
 laptops: ## The tests of `weaver` for Windows, under wine; ten minutes
 	@tests/devstack/laptops.sh
 
+.PHONY: windows
+windows: ## Release program `weaver` for Windows, by mingw, run under wine
+	@tests/devstack/laptops.sh release
+
 .PHONY: static
-static: ## Release program `weaver` for x86-64 Linux of any kind, static by musl, run in an empty root
+static: ## Release programs `weaver` for Linux of any kind, x86-64 and arm64, static by musl, run in an empty root
 	@tests/devstack/static.sh
 
 .PHONY: cross

@@ -3,6 +3,7 @@
 #
 #   tests/devstack/laptops.sh          the tests of the CLI under wine
 #   tests/devstack/laptops.sh check    compiled, and no more: what test-long does
+#   tests/devstack/laptops.sh release  the program as it is published, and that it runs under wine
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
@@ -42,10 +43,27 @@ windows() {
   cargo test --locked -p weaver-cli --target "$windows"
 }
 
+release() {
+  local program=$target/$windows/release/weaver.exe said version
+  tests/devstack/prerequisites.sh rust cc windows wine
+  # As packaging/build.sh: no path of this machine, and no time, in the program.
+  local flags=(--remap-path-prefix="${CARGO_HOME:-$HOME/.cargo}=/cargo" --remap-path-prefix="$PWD=/source" "-Clink-arg=-Wl,--no-insert-timestamp")
+  CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}") \
+    cargo build --locked --quiet --release -p weaver-cli --target "$windows"
+  wine_home
+  version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+  said=$(wine "$program" --version)
+  [[ ${said%$'\r'} == "weaver $version" ]] || {
+    echo "laptops: $program says '$said'" >&2
+    return 1
+  }
+  echo "  $program: $(($(stat -c %s "$program") >> 10)) KiB, runs under wine"
+}
+
 case ${1-windows} in
-  check | windows) "${1-windows}" ;;
+  check | windows | release) "${1-windows}" ;;
   *)
-    echo "usage: tests/devstack/laptops.sh [check]" >&2
+    echo "usage: tests/devstack/laptops.sh [check|release]" >&2
     exit 2
     ;;
 esac

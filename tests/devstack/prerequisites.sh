@@ -205,7 +205,7 @@ newer() {
 check_image() {
   local program
   for program in mmdebstrap arch-test sfdisk:fdisk fdtput:device-tree-compiler mcopy:mtools mkfs.vfat:dosfstools \
-    xz:xz-utils zstd:zstd ssh:openssh-client newuidmap:uidmap update-binfmts:binfmt-support; do
+    xz:xz-utils zstd:zstd ssh:openssh-client newuidmap:uidmap; do
     have "${program%%:*}" || packages+=("${program##*:}")
   done
   # mke2fs reads a tar with it. Not `grep -q`, which ends at the first match, and with it ldconfig by a signal.
@@ -213,8 +213,14 @@ check_image() {
   newer mke2fs 1.47.2 e2fsprogs
   newer qemu-system-aarch64 8.2 qemu-system-arm
   have qemu-img || backports+=(qemu-utils)
-  have qemu-aarch64-static || have qemu-aarch64 || backports+=(qemu-user-static)
+  check_emulator
   check_debhelper
+}
+
+# What lets this machine run programs for arm64, also where their root has nothing else.
+check_emulator() {
+  have update-binfmts || packages+=(binfmt-support)
+  have qemu-aarch64-static || have qemu-aarch64 || backports+=(qemu-user-static)
 }
 
 # The image is assembled of packages of ours.
@@ -269,7 +275,9 @@ check_windows() {
 check_static() {
   have musl-gcc || packages+=(musl-tools)
   have readelf || packages+=(binutils)
-  check_targets x86_64-unknown-linux-musl
+  check_cross
+  check_emulator
+  check_targets x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 }
 
 check_wine() { have wine || packages+=(wine wine64); }
