@@ -55,8 +55,10 @@ mod own_server {
     const A_POD_THAT_DOES_NOT_START: &str = r#"
         its() { kubectl -n config-weaver get "$1" -o "jsonpath={$2}"; }
         why_it_does_not_start() {
-          printf '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"of-the-job","labels":%s},"spec":%s}' \
-            "$(its job/weaver-installer .spec.template.metadata.labels)" \
+          # Without the labels by which the Job would take it for its own, and delete it as one too many.
+          printf '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"of-the-job",
+            "labels":{"app.kubernetes.io/component":"%s"}},"spec":%s}' \
+            "$(its job/weaver-installer '.spec.template.metadata.labels.app\.kubernetes\.io/component')" \
             "$(its job/weaver-installer .spec.template.spec)" | kubectl -n config-weaver create -f -
           printf '{"apiVersion":"v1","kind":"Event","metadata":{"name":"of-the-pod"},"type":"Warning",
             "reason":"Failed","message":"Error: ImagePullBackOff","involvedObject":{"apiVersion":"v1","kind":"Pod",

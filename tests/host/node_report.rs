@@ -10,7 +10,8 @@ mod own_server {
     use weaver_tests::metrics::ReportedMetrics;
     use weaver_tests::world::given;
 
-    const NAME: &str = "node-of-tests";
+    /// What the server was started with: a real k3s keeps the name with which it registered.
+    const NAME: &str = "devstack";
 
     /// The report as it is; nothing while there is none.
     fn report(scene: &AgentScene) -> Value {
@@ -56,7 +57,6 @@ mod own_server {
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NAME } });
         fs::write(&manifest, node.to_string()).unwrap();
         scene.kubectl(&["create", "-f", manifest.to_str().unwrap()]);
-        scene.add("node.yaml", &format!("node-name: {NAME}\n"));
         let address = format!("127.0.0.1:{}", ports::disposable().unwrap());
         let agent = scene.run(&["--metrics", &address]);
         agent.open();
