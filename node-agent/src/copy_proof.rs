@@ -95,6 +95,14 @@ async fn apply_all(client: &Client, value: &str) -> anyhow::Result<()> {
         }
         apply(client, &object).await?;
     }
+    // Of the last proof, and still being deleted: their objects can be changed, and will be gone.
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    for name in NAMESPACES {
+        let namespace = deadline(&format!("the namespace {name}"), namespaces.get_metadata(name)).await?;
+        if namespace.metadata.deletion_timestamp.is_some() {
+            bail!("the namespace {name} is still being deleted");
+        }
+    }
     Ok(())
 }
 
