@@ -22,6 +22,8 @@ pub const DROP_IN: &str = "zz-weaver-names.yaml";
 pub const SECRET: &str = "k3s-serving";
 /// The annotation that stops k3s from changing the certificate.
 pub const FROZEN: &str = "listener.cattle.io/static";
+/// The annotation with the certificate's fingerprint.
+pub const FINGERPRINT: &str = "listener.cattle.io/fingerprint";
 /// The annotations that are the list: one a name, which is their value.
 pub const LISTED: &str = "listener.cattle.io/cn-";
 

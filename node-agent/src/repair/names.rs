@@ -143,14 +143,19 @@ impl NamesRepair {
             }
             is_confirmed = matches!(step, RepairStep::Done);
             progress = step.progress().unwrap_or(progress);
-            // No step is left then, and a busy k3s shows its older certificate for a while.
-            let tries = if progress == RepairProgress::Rotated { 3 } else { 1 };
+            let tries = if progress > RepairProgress::Configured {
+                self::progress("waiting until it serves every name");
+                // A busy k3s that has just started shows its older certificate for a while.
+                3
+            } else {
+                // Nothing was started that could serve more than before.
+                0
+            };
             look = self.look(tries).await?;
         }
     }
 
-    /// Probes until every name is proven or the time is over, which is `tries` times the usual; a k3s that has just
-    /// started gets time to answer.
+    /// Probes until every name is proven or the time is over, which is `tries` times the usual.
     async fn look(&self, tries: u32) -> anyhow::Result<NameFacts> {
         let host = self.host.clone();
         let (preflight, drop_in) = tokio::task::spawn_blocking(move || {
@@ -308,10 +313,11 @@ impl NamesRepair {
                 bail!("the certificate is frozen: see the annotation {}", name_repair::FROZEN);
             }
             let data_dir = self.host.data_dir(&look.effective);
-            serving_secret::forget(&client, &self.real(&data_dir), &served).await?;
+            let before = serving_secret::forget(&client, &self.real(&data_dir), &served).await?;
             self.restart(&look.effective, true).await?;
             // Where the API does not answer, the next check reports it.
-            let listed = serving_secret::come_back(&client, &self.real(&data_dir), &served).await;
+            let listed =
+                serving_secret::come_back(&client, &self.real(&data_dir), &served, before.as_ref()).await;
             back = listed.unwrap_or_default();
             look = self.look(1).await?;
         }

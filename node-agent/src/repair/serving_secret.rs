@@ -15,7 +15,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
-use weaver_diagnostics::name_repair::{FROZEN, LISTED, SECRET};
+use weaver_diagnostics::name_repair::{FINGERPRINT, FROZEN, LISTED, SECRET};
 
 const REQUEST: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(250);
@@ -23,6 +23,10 @@ const POLL: Duration = Duration::from_millis(250);
 pub const STEADY: Duration = Duration::from_secs(3);
 /// How long that may take.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Of the certificate in the Secret, as k3s writes it next to it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fingerprint(String);
 
 /// The parts of the certificate's file that are read.
 #[derive(Deserialize)]
@@ -52,17 +56,23 @@ async fn annotations(client: &Client) -> anyhow::Result<BTreeMap<String, String>
     Ok(secret.context(what)?.and_then(|secret| secret.metadata.annotations).unwrap_or_default())
 }
 
-/// Removes the names from the list, in the Secret and through it in the file, and waits until they stay away.
+/// Removes the names from the list, in the Secret and through it in the file, and waits until they stay away. Returns
+/// which certificate the Secret has.
 ///
 /// # Errors
 /// The API server refuses, or they come back again and again.
-pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyhow::Result<()> {
+pub async fn forget(
+    client: &Client,
+    data_dir: &Path,
+    names: &[String],
+) -> anyhow::Result<Option<Fingerprint>> {
     let file = data_dir.join("server/tls/dynamic-cert.json");
     let api: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
     let begun = Instant::now();
     let mut seen = begun;
-    while seen.elapsed() < STEADY {
-        let keys = listed(&annotations(client).await?, names);
+    loop {
+        let annotations = annotations(client).await?;
+        let keys = listed(&annotations, names);
         if !keys.is_empty() {
             let gone: BTreeMap<_, _> = keys.iter().map(|key| (key, json!(null))).collect();
             let patch = Patch::Merge(json!({"metadata": {"annotations": gone}}));
@@ -76,6 +86,9 @@ pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyho
         if !keys.is_empty() || !listed(&stored(&file)?, names).is_empty() {
             seen = Instant::now();
         }
+        if seen.elapsed() >= STEADY {
+            return Ok(fingerprint(&annotations));
+        }
         if begun.elapsed() > PATIENCE {
             bail!(
                 "{} is added to the list of names after each removal; does a client connect by it?",
@@ -84,16 +97,21 @@ pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyho
         }
         sleep(POLL).await;
     }
-    Ok(())
 }
 
 /// Which of the names come back to the list within a while after a start, by reads that were answered. One read is not
 /// enough: on a machine under load, the first read after a restart of k3s once missed a name that was then served for
-/// good.
+/// good. And the while begins when the Secret has another certificate than `before`: until then k3s may take that one
+/// for the newer, as its `saveInK8s` merges whichever comes last, and serve its names again.
 ///
 /// # Errors
 /// The API server does not say.
-pub async fn come_back(client: &Client, data_dir: &Path, names: &[String]) -> anyhow::Result<Vec<String>> {
+pub async fn come_back(
+    client: &Client,
+    data_dir: &Path,
+    names: &[String],
+    before: Option<&Fingerprint>,
+) -> anyhow::Result<Vec<String>> {
     let file = data_dir.join("server/tls/dynamic-cert.json");
     let begun = Instant::now();
     let mut steady_since = None;
@@ -107,8 +125,11 @@ pub async fn come_back(client: &Client, data_dir: &Path, names: &[String]) -> an
                         .any(|all| !listed(all, std::slice::from_ref(*name)).is_empty())
                 };
                 let back: Vec<String> = names.iter().filter(is_back).cloned().collect();
-                let since = *steady_since.get_or_insert_with(Instant::now);
-                if !back.is_empty() || since.elapsed() >= STEADY {
+                let is_renewed = fingerprint(&in_secret).as_ref() != before;
+                if is_renewed || begun.elapsed() > PATIENCE {
+                    steady_since.get_or_insert_with(Instant::now);
+                }
+                if !back.is_empty() || steady_since.is_some_and(|since| since.elapsed() >= STEADY) {
                     return Ok(back);
                 }
             }
@@ -126,6 +147,10 @@ fn stored(file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     // The parser's own message is left out: it repeats the content of the file, a key among it.
     let stored = serde_json::from_slice::<StoredSecret>(&text).ok();
     Ok(stored.with_context(|| format!("{}: it is damaged", what()))?.metadata.annotations)
+}
+
+fn fingerprint(annotations: &BTreeMap<String, String>) -> Option<Fingerprint> {
+    annotations.get(FINGERPRINT).cloned().map(Fingerprint)
 }
 
 /// The annotations for these names.
