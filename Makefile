@@ -53,6 +53,10 @@ laptops: ## The tests of `weaver` for Windows, under wine; ten minutes
 windows: ## Release program `weaver` for Windows, by mingw, run under wine
 	@tests/devstack/laptops.sh release
 
+.PHONY: macos
+macos: ## Release programs `weaver` for macOS, linked by zig: not run
+	@tests/devstack/laptops.sh macos
+
 .PHONY: static
 static: ## Release programs `weaver` for Linux of any kind, x86-64 and arm64, static by musl, run in an empty root
 	@tests/devstack/static.sh

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# `weaver` for laptops with Windows: compiled by Debian's mingw, and tested under wine.
+# `weaver` for laptops: for Windows compiled by Debian's mingw and tested under wine, for macOS linked by zig, not run.
 #
 #   tests/devstack/laptops.sh          the tests of the CLI under wine
 #   tests/devstack/laptops.sh check    compiled, and no more: what test-long does
 #   tests/devstack/laptops.sh release  the program as it is published, and that it runs under wine
+#   tests/devstack/laptops.sh macos [dev|release]   the programs for macOS, of Apple's processors and of Intel's
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
 . tests/devstack/path.sh
 
 windows=x86_64-pc-windows-gnu
+apple=(aarch64-apple-darwin x86_64-apple-darwin)
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 # A home for wine that is not the user's, and no window. The wine of Debian 12 lacks a library that each program of Rust
@@ -60,10 +62,75 @@ release() {
   echo "  $program: $(($(stat -c %s "$program") >> 10)) KiB, runs under wine"
 }
 
+# framework NAME FUNCTION...: one of macOS that libraries of Rust link, as zig's linker reads it: where it is there, and
+# what is used of it. It is Apple's, part of each macOS, and cannot be fetched.
+framework() {
+  local directory=$target/frameworks/$1.framework name=$1 used
+  shift
+  used=$(printf '_%s, ' "$@")
+  mkdir -p "$directory"
+  cat >"$directory/$name.tbd" <<END
+--- !tapi-tbd
+tbd-version: 4
+targets: [ arm64-macos, x86_64-macos ]
+install-name: /System/Library/Frameworks/$name.framework/Versions/A/$name
+exports:
+- targets: [ arm64-macos, x86_64-macos ]
+  symbols: [ ${used%, } ]
+...
+END
+}
+
+# For the certificates that a Mac trusts. What is not named here is an undefined symbol to the linker.
+frameworks() {
+  framework CoreFoundation \
+    CFArrayCreate CFArrayGetCount CFArrayGetValueAtIndex CFDataCreate CFDataGetBytePtr CFDataGetLength \
+    CFDateCreate CFDictionaryGetValueIfPresent CFEqual CFErrorCopyDescription CFErrorGetCode \
+    CFNumberGetValue CFRelease CFRetain CFStringCreateWithBytes CFStringCreateWithBytesNoCopy \
+    CFStringGetBytes CFStringGetCStringPtr CFStringGetLength kCFAbsoluteTimeIntervalSince1970 \
+    kCFAllocatorDefault kCFAllocatorNull kCFTypeArrayCallBacks
+  framework Security \
+    SecCertificateCopyData SecCertificateCopySubjectSummary SecCertificateCreateWithData \
+    SecCopyErrorMessageString SecPolicyCreateSSL SecTrustCreateWithCertificates SecTrustEvaluateWithError \
+    SecTrustSetAnchorCertificates SecTrustSetAnchorCertificatesOnly SecTrustSetOCSPResponse \
+    SecTrustSetVerifyDate SecTrustSettingsCopyCertificates SecTrustSettingsCopyTrustSettings
+}
+
+macos() {
+  local profile=${1-release} directory triple program magic flags
+  directory=$profile
+  [[ $profile != dev ]] || directory=debug
+  tests/devstack/prerequisites.sh rust cc macos
+  # shellcheck source=tests/devstack/tools.sh
+  . tests/devstack/tools.sh
+  tool cargo-zigbuild "$zigbuild_version"
+  zig
+  frameworks
+  # As packaging/build.sh: no path of this machine in the program.
+  flags=(--remap-path-prefix="${CARGO_HOME:-$HOME/.cargo}=/cargo" --remap-path-prefix="$PWD=/source" "-Clink-arg=-F$target/frameworks")
+  CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}") \
+    MACOSX_DEPLOYMENT_TARGET=11.0 CARGO_ZIGBUILD_ZIG_PATH=$tools/zig-$zig_version/ziglang/zig \
+    "$tools/cargo-zigbuild-$zigbuild_version/bin/cargo-zigbuild" zigbuild --locked --quiet --profile "$profile" \
+    -p weaver-cli "${apple[@]/#/--target=}"
+  for triple in "${apple[@]}"; do
+    program=$target/$triple/$directory/weaver
+    # A program of 64 bits in Mach-O, and its processor.
+    magic=$(od -An -tx4 -N8 "$program" | tr -d ' ')
+    case $triple in
+      aarch64-*) [[ $magic == feedfacf0100000c ]] ;;
+      x86_64-*) [[ $magic == feedfacf01000007 ]] ;;
+    esac || {
+      echo "laptops: $program begins with $magic" >&2
+      return 1
+    }
+    echo "  $program: linked, $(($(stat -c %s "$program") >> 10)) KiB, not run"
+  done
+}
+
 case ${1-windows} in
-  check | windows | release) "${1-windows}" ;;
+  check | windows | release | macos) "${1-windows}" "${@:2}" ;;
   *)
-    echo "usage: tests/devstack/laptops.sh [check|release]" >&2
+    echo "usage: tests/devstack/laptops.sh [check|release|macos [dev|release]]" >&2
     exit 2
     ;;
 esac

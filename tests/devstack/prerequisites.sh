@@ -271,6 +271,12 @@ check_windows() {
   check_targets x86_64-pc-windows-gnu
 }
 
+# What fetches zig, which builds for macOS.
+check_macos() {
+  python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
+  check_targets aarch64-apple-darwin x86_64-apple-darwin
+}
+
 # What builds weaver without libraries of the system, and looks at it.
 check_static() {
   have musl-gcc || packages+=(musl-tools)
@@ -355,9 +361,9 @@ install_packages() {
 have git || packages+=(git)
 for need in "$@"; do
   case $need in
-    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release | browser | windows | wine | static) "check_$need" ;;
+    rust | cross | go | cc | cxx | curl | lint | image | deb | apt | release | browser | windows | wine | static | macos) "check_$need" ;;
     *)
-      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release browser windows wine static" >&2
+      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb apt release browser windows wine static macos" >&2
       exit 2
       ;;
   esac

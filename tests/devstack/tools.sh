@@ -16,6 +16,11 @@ actionlint_version=1.7.12
 helm_version=3.22.0
 axe_version=4.14.1
 axe_sum=e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
+# shellcheck disable=SC2034  # laptops.sh runs it
+zigbuild_version=0.24.1
+# The compiler of C that has what programs for macOS link, and its linker: a package of PyPI.
+zig_version=0.17.1
+zig_sum=ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
 nextest=$tools/cargo-nextest-$nextest_version/bin/cargo-nextest
 
@@ -106,6 +111,18 @@ axe_core() {
     tar -xzf "axe-core-$axe_version.tgz" --strip-components=1 package/axe.min.js package/LICENSE
     rm "axe-core-$axe_version.tgz"
   )
+  mv "$dir.new" "$dir"
+}
+
+zig() {
+  local dir=$tools/zig-$zig_version
+  [[ -x $dir/ziglang/zig ]] && return
+  rm -rf "$dir" "$dir.new"
+  python3 -m pip install --quiet --no-deps --only-binary :all: --target "$dir.new" --require-hashes \
+    --requirement /dev/stdin <<<"ziglang==$zig_version --hash=sha256:$zig_sum" || {
+    echo "ziglang $zig_version could not be fetched by pip, or is another file: see above" >&2
+    exit 1
+  }
   mv "$dir.new" "$dir"
 }
 
