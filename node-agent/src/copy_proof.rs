@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 use weaver_api::OPERATOR_NAMESPACE;
@@ -93,14 +93,10 @@ async fn apply_all(client: &Client, value: &str) -> anyhow::Result<()> {
         if object.types.as_ref().is_some_and(|types| types.kind == "ConfigMap") {
             object.data["data"] = json!({ "at": value });
         }
-        apply(client, &object).await?;
-    }
-    // Of the last proof, and still being deleted: their objects can be changed, and will be gone.
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    for name in NAMESPACES {
-        let namespace = deadline(&format!("the namespace {name}"), namespaces.get_metadata(name)).await?;
-        if namespace.metadata.deletion_timestamp.is_some() {
-            bail!("the namespace {name} is still being deleted");
+        let applied = apply(client, &object).await?;
+        // Of the last proof: it can be changed, and will be gone.
+        if applied.metadata.deletion_timestamp.is_some() {
+            bail!("{} is still being deleted", applied.name_any());
         }
     }
     Ok(())

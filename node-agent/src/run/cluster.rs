@@ -95,11 +95,11 @@ pub async fn apply_all(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies one object.
+/// Applies one object, and returns it as it is now.
 ///
 /// # Errors
 /// The API server refuses it, or gives no answer in time.
-pub async fn apply(client: &Client, object: &DynamicObject) -> anyhow::Result<()> {
+pub async fn apply(client: &Client, object: &DynamicObject) -> anyhow::Result<DynamicObject> {
     let (Some(types), Some(name)) = (&object.types, &object.metadata.name) else {
         bail!("a built-in manifest has no kind or no name");
     };
@@ -112,7 +112,7 @@ pub async fn apply(client: &Client, object: &DynamicObject) -> anyhow::Result<()
         None => Api::all_with(client.clone(), &resource),
     };
     let params = PatchParams::apply(MANAGER).force();
-    deadline(&what, api.patch(name, &params, &Patch::Apply(object))).await.map(drop)
+    deadline(&what, api.patch(name, &params, &Patch::Apply(object))).await
 }
 
 /// Mints a token of the operator's account.
