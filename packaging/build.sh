@@ -11,6 +11,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=tests/devstack/path.sh
 . tests/devstack/path.sh
+# shellcheck source=packaging/published.sh
+. packaging/published.sh
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 version=${WEAVER_DEB_VERSION:-$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)}
@@ -123,10 +125,8 @@ case ${1-} in
     }
     out=out
     tests/devstack/prerequisites.sh rust cc cross image deb
-    # As image/src/programs.rs: no path of this machine in a program.
-    export CARGO_ENCODED_RUSTFLAGS=--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo$'\x1f'--remap-path-prefix=$PWD=/source
-    cargo build --locked --quiet --release --target x86_64-unknown-linux-gnu "${packages[@]}"
-    unset CARGO_ENCODED_RUSTFLAGS
+    CARGO_ENCODED_RUSTFLAGS=$(published) \
+      cargo build --locked --quiet --release --target x86_64-unknown-linux-gnu "${packages[@]}"
     cargo build --locked --quiet -p weaver-image
     "$target/debug/weaver-image" programs
     generated "$target/x86_64-unknown-linux-gnu/release"

@@ -9,6 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
 . tests/devstack/path.sh
+# shellcheck source=packaging/published.sh
+. packaging/published.sh
 
 windows=x86_64-pc-windows-gnu
 apple=(aarch64-apple-darwin x86_64-apple-darwin)
@@ -48,9 +50,8 @@ windows() {
 release() {
   local program=$target/$windows/release/weaver.exe said version
   tests/devstack/prerequisites.sh rust cc windows wine
-  # As packaging/build.sh: no path of this machine, and no time, in the program.
-  local flags=(--remap-path-prefix="${CARGO_HOME:-$HOME/.cargo}=/cargo" --remap-path-prefix="$PWD=/source" "-Clink-arg=-Wl,--no-insert-timestamp")
-  CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}") \
+  # Nor the time.
+  CARGO_ENCODED_RUSTFLAGS=$(published -Clink-arg=-Wl,--no-insert-timestamp) \
     cargo build --locked --quiet --release -p weaver-cli --target "$windows"
   wine_home
   version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
@@ -97,7 +98,7 @@ frameworks() {
 }
 
 macos() {
-  local profile=${1-release} directory triple program magic flags
+  local profile=${1-release} directory triple program magic
   directory=$profile
   [[ $profile != dev ]] || directory=debug
   tests/devstack/prerequisites.sh rust cc macos
@@ -106,9 +107,7 @@ macos() {
   tool cargo-zigbuild "$zigbuild_version"
   zig
   frameworks
-  # As packaging/build.sh: no path of this machine in the program.
-  flags=(--remap-path-prefix="${CARGO_HOME:-$HOME/.cargo}=/cargo" --remap-path-prefix="$PWD=/source" "-Clink-arg=-F$target/frameworks")
-  CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}") \
+  CARGO_ENCODED_RUSTFLAGS=$(published "-Clink-arg=-F$target/frameworks") \
     MACOSX_DEPLOYMENT_TARGET=11.0 CARGO_ZIGBUILD_ZIG_PATH=$tools/zig-$zig_version/ziglang/zig \
     "$tools/cargo-zigbuild-$zigbuild_version/bin/cargo-zigbuild" zigbuild --locked --quiet --profile "$profile" \
     -p weaver-cli "${apple[@]/#/--target=}"

@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
 . tests/devstack/path.sh
+# shellcheck source=packaging/published.sh
+. packaging/published.sh
 
 profile=${1-release}
 [[ $# -le 1 && $profile =~ ^(dev|release)$ ]] || {
@@ -22,13 +24,12 @@ fail() {
 }
 
 tests/devstack/prerequisites.sh rust cc static
-# As packaging/build.sh: no path of this machine in the program.
-export CARGO_ENCODED_RUSTFLAGS=--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo$'\x1f'--remap-path-prefix=$PWD=/source
 # Debian has no compiler for arm64 that knows musl, and needs none: Rust's target has the libc, and the C of ring uses
 # nothing in which it differs.
 export CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc
 triples=(x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
-cargo build --locked --quiet --profile "$profile" "${triples[@]/#/--target=}" -p weaver-cli
+CARGO_ENCODED_RUSTFLAGS=$(published) \
+  cargo build --locked --quiet --profile "$profile" "${triples[@]/#/--target=}" -p weaver-cli
 directory=$profile
 [[ $profile != dev ]] || directory=debug
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
