@@ -20,7 +20,7 @@ const AT_ONCE: usize = 16;
 /// As many namespaces as a spec may name; more are asked for by a pattern of all.
 const NAMED: usize = 1_000;
 /// Bytes of a source, where nothing else is said.
-const SMALL: usize = 1_024;
+pub const SMALL: usize = 1_024;
 /// The source that each of many tenants has.
 const OF_OTHERS: &str = "settings";
 

@@ -8,7 +8,7 @@ use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::bed::{Bed, padded};
+use crate::bed::{Bed, SMALL, padded};
 use crate::figures::{Budget, Figure, count, median};
 use crate::floor::{self, Floor};
 use crate::observer::Observer;
@@ -105,7 +105,7 @@ impl Latency<'_> {
         let namespaces = self.bed.pool[..targets].to_vec();
         self.bed.sync(&name, &json!({"namespaces": namespaces})).await;
         self.operator.settled(1).await?;
-        self.floor.write(&namespaces, &content(&padded("first", 1_024))).await?;
+        self.floor.write(&namespaces, &content(&padded("first", SMALL))).await?;
         let client = self.bed.world.client.clone();
         let (mut deleted, mut deleted_floor, mut changed, mut changed_floor) =
             (vec![], vec![], vec![], vec![]);
@@ -119,7 +119,7 @@ impl Latency<'_> {
             let begun = Instant::now();
             floor::delete(&client, &own).await?;
             self.floor.forget(namespace);
-            self.floor.write(only, &content(&padded("first", 1_024))).await?;
+            self.floor.write(only, &content(&padded("first", SMALL))).await?;
             deleted_floor.push(since(begun, self.observer.written([own.clone()], 1).await?.last()));
 
             self.observer.forget();
@@ -133,7 +133,7 @@ impl Latency<'_> {
             let begun = Instant::now();
             let metadata = floor::patch(&client, &own, &tamper).await?;
             self.floor.saw(namespace, metadata);
-            self.floor.write(only, &content(&padded("first", 1_024))).await?;
+            self.floor.write(only, &content(&padded("first", SMALL))).await?;
             changed_floor.push(since(begun, self.observer.written([own], 2).await?.last()));
 
             self.observer.forget();
@@ -174,7 +174,7 @@ impl Latency<'_> {
                     ));
                 } else {
                     let only = [namespace.clone()];
-                    self.floor.write(&only, &content(&padded("first", 1_024))).await?;
+                    self.floor.write(&only, &content(&padded("first", SMALL))).await?;
                     floor.push(since(begun, self.observer.written(Floor::keys(&only), 1).await?.last()));
                     self.floor.forget(&namespace);
                 }
@@ -195,7 +195,7 @@ impl Fan {
     fn figures(&self, cpu: Vec<f64>, reads: Vec<f64>) -> Vec<Figure> {
         let EditLoad { targets, bytes } = self.load;
         let [first, middle, last] = self.arrivals.clone();
-        let size = if bytes > 1_024 { format!(" of {bytes} bytes") } else { String::new() };
+        let size = if bytes > SMALL { format!(" of {bytes} bytes") } else { String::new() };
         let edit = format!("an edit → {targets} copies{size}");
         // How far a long fan-out is goes into the status every few seconds.
         let budget = self.copies() * 1.001 + 3.0;

@@ -31,7 +31,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use weaver_tests::memory::ProcessMemory;
 
-use bed::Bed;
+use bed::{Bed, SMALL};
 use figures::{Budget, Figure, count, median, table};
 use latency::{EditLoad, Fan, Latency};
 use load::{ResourceNames, made, memory, memory_rows};
@@ -171,7 +171,7 @@ async fn latencies(bed: &Bed, report: &mut BenchReport, rounds: usize) -> Result
     let mut latency = Latency::new(bed, &operator, rounds).await?;
     let mut fans = Vec::new();
     for targets in [1, 10, 100, POOL] {
-        let (fan, figures) = latency.edits(EditLoad { targets, bytes: 1_024 }).await?;
+        let (fan, figures) = latency.edits(EditLoad { targets, bytes: SMALL }).await?;
         fans.push(fan);
         report.add(figures);
     }

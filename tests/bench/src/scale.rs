@@ -7,7 +7,7 @@ use anyhow::Result;
 use tokio::time::{Instant, sleep};
 use weaver_tests::memory::ProcessMemory;
 
-use crate::bed::{Bed, padded};
+use crate::bed::{Bed, SMALL, padded};
 use crate::figures::{Budget, Figure, count, median};
 use crate::floor::Floor;
 use crate::latency::{EditLoad, Latency, content, since};
@@ -26,7 +26,7 @@ const EDITED: usize = 100;
 pub async fn edits(latency: &mut Latency<'_>) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     // The large ones last: the API server keeps their changes in memory for a while.
-    for load in [EditLoad { targets: MOST, bytes: 1_024 }, EditLoad { targets: 100, bytes: LARGE }] {
+    for load in [EditLoad { targets: MOST, bytes: SMALL }, EditLoad { targets: 100, bytes: LARGE }] {
         figures.extend(latency.edits(load).await?.1);
     }
     Ok(figures)
@@ -114,7 +114,7 @@ async fn edits_of_many(bed: &Bed, resources: &ResourceNames, rounds: usize) -> R
         observer.forget();
         let begun = Instant::now();
         bed.write_sources((0..EDITED).map(|number| format!("floors-source-{number}")), &value).await;
-        floor.write(&namespaces, &content(&padded(&value, 1_024))).await?;
+        floor.write(&namespaces, &content(&padded(&value, SMALL))).await?;
         let floor_arrived = observer.written(Floor::keys(&namespaces), 1).await?;
         let floor_took = since(begun, floor_arrived.last());
         sleep(Duration::from_secs(1)).await;
