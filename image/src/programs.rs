@@ -84,7 +84,7 @@ fn line(program: &CardProgram) -> String {
 }
 
 /// How much the compiler optimises and checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Profile {
     /// All it can: what ships.
     Release,

@@ -16,7 +16,8 @@ fn build(out: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weaver-image"));
     command
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .args(["build", "--k3s", "testbed", "--raw", "--out"])
+        // The k3s of the image under test is in K3S.
+        .args(["build", "--raw", "--programs", "dev", "--out"])
         .arg(out)
         .stdout(Stdio::null())
         .process_group(0);

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
 . tests/devstack/path.sh
 
-how=(--raw)
+how=(--raw --programs dev)
 clock=()
 case ${1-all} in
   all) tests='not test(/^(pi3|matrix|soak)::/)' ;;
@@ -21,7 +21,7 @@ case ${1-all} in
   # Measured as it would ship: release programs, and packed.
   soak)
     tests='test(/^soak::/)'
-    how=(--release)
+    how=(--programs release)
     clock=(--counted)
     ;;
   pi3) tests='test(/^pi3::/)' ;;
@@ -45,7 +45,8 @@ out=$bin/image/smoke
 # One version's image at a time, and nothing of a test that was killed.
 rm -rf "$out"/config-weaver-*.img "$out"/config-weaver-*.img.xz "$out"/.tmp*
 echo "== test image"
-"$bin/debug/weaver-image" build --k3s "${K3S:-testbed}" "${how[@]}" --out "$out"
+export K3S=${K3S:-testbed}
+"$bin/debug/weaver-image" build "${how[@]}" --out "$out"
 echo "== image tests built ($SECONDS s so far)"
 nextest run --locked --workspace --test card --run-ignored only --no-run
 image=$(realpath "$out"/config-weaver-*-arm64.img)

@@ -122,8 +122,8 @@ pub fn build(options: &BuildOptions) -> Result<BuiltImage> {
     let choose = || k3s::choose(source, &choice_of_k3s, &work.join("k3s"));
     // First, since this is what most often cannot be fetched; but a testbed is compiled, next to the packages.
     let chosen = if choice_of_k3s == K3sChoice::Testbed { None } else { Some(choose()?) };
-    let profile =
-        if choice_of_k3s == K3sChoice::Testbed && !options.release { Profile::Dev } else { Profile::Release };
+    let usual = if choice_of_k3s == K3sChoice::Testbed { Profile::Dev } else { Profile::Release };
+    let profile = options.programs.unwrap_or(usual);
     let origin = announced(cached.as_ref(), &logs);
     let (root, k3s) = thread::scope(|scope| -> Result<_> {
         let root = scope.spawn(|| match cached {

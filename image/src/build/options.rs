@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::debian_kernel::DebianKernel;
+use crate::programs::Profile;
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct RootOptions {
@@ -39,7 +40,7 @@ pub struct BuildOptions {
     /// Stop at the image, without compressing it.
     #[arg(long)]
     pub raw: bool,
-    /// Our programs as they ship, on a test image too.
-    #[arg(long)]
-    pub release: bool,
+    /// cargo's profile of our programs [default: release, and dev with the testbed].
+    #[arg(long, value_name = "PROFILE", value_enum)]
+    pub programs: Option<Profile>,
 }
