@@ -34,7 +34,8 @@ impl Backoffs {
         (!mended).then_some(&backoff.state)
     }
 
-    /// Notes what became of a target that was tried `now`; the pause grows up to `longest`.
+    /// Notes what became of a target `now`; the pause grows up to `longest`. One that is backed off was not tried: its
+    /// pause ends when it was to end, however often others cause a reconciliation.
     pub fn note(
         &mut self,
         key: &ObjectKey,
@@ -45,6 +46,9 @@ impl Backoffs {
     ) {
         if !state.backs_off() {
             self.0.remove(key);
+            return;
+        }
+        if self.backed_off(key, digest, now).is_some() {
             return;
         }
         let failures = self.0.get(key).map_or(0, |before| before.failures).saturating_add(1);
@@ -95,16 +99,32 @@ mod tests {
         assert!(backoffs.backed_off(&at("foo"), "d", now).is_none());
     }
 
+    /// Someone who changes another copy again and again causes reconciliations that skip this one.
+    #[test]
+    fn a_reconciliation_that_skips_a_target_does_not_put_it_off() {
+        let (mut backoffs, start) = (Backoffs::default(), Instant::now());
+        let at_second = |second| start + Duration::from_secs(second);
+        for second in [0, 60, 120, 180, 240, 300, 360] {
+            backoffs.note(&at("foo"), &forbidden(), "d", at_second(second), LONGEST);
+        }
+        for second in 361..400 {
+            let skipped = backoffs.backed_off(&at("foo"), "d", at_second(second)).unwrap().clone();
+            backoffs.note(&at("foo"), &skipped, "d", at_second(second), LONGEST);
+        }
+        assert!(backoffs.backed_off(&at("foo"), "d", at_second(401)).is_none());
+    }
+
     #[test]
     fn what_was_refused_for_its_content_is_tried_with_another_and_a_missing_right_is_not() {
-        let (mut backoffs, now) = (Backoffs::default(), Instant::now());
+        let now = Instant::now();
         let rejected = TargetState::Rejected("too long".into());
         for (state, tried) in [(rejected, true), (forbidden(), false)] {
+            let mut backoffs = Backoffs::default();
             backoffs.note(&at("foo"), &state, "before", now, LONGEST);
             assert_eq!(backoffs.backed_off(&at("foo"), "before", now), Some(&state));
             assert_eq!(backoffs.backed_off(&at("foo"), "after", now).is_none(), tried, "{state:?}");
+            backoffs.forget();
+            assert!(backoffs.backed_off(&at("foo"), "before", now).is_none());
         }
-        backoffs.forget();
-        assert!(backoffs.backed_off(&at("foo"), "before", now).is_none());
     }
 }
