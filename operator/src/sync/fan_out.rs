@@ -66,20 +66,24 @@ pub async fn fan_out<K: Declares>(
             let served = context.namespaces.serves(&namespace);
             let tenant = &job.tenant.account.namespace;
             let consent = context.namespaces.consent(&namespace, tenant, job.source_namespace);
+            let is_let_in = !matches!(consent, Consent::NotOffered | Consent::Refused);
             let backoff = state.backoffs.backed_off(&key, &job.copy.digest, now);
             let ends = outdated(&state.watches, begun);
             async move {
                 let outcome = match (step, known, backoff) {
                     _ if ends => None,
                     _ if !served => Some(TargetState::NotServed),
+                    (CopyStep::Keep, Some(known), _) if is_let_in => {
+                        Some(TargetState::Synced(known.clone(), None))
+                    }
+                    // Before consent, which would cost a request where the namespace exists, and none where not.
+                    (_, _, Some(stands)) => Some(stands.clone()),
                     _ if consent == Consent::NotOffered => {
                         Some(refused(job, &namespace, TargetState::NotOffered).await)
                     }
                     _ if consent == Consent::Refused => {
                         Some(refused(job, &namespace, TargetState::NotAccepted).await)
                     }
-                    (CopyStep::Keep, Some(known), _) => Some(TargetState::Synced(known.clone(), None)),
-                    (_, _, Some(stands)) => Some(stands.clone()),
                     _ if consent != Consent::Given => Some(not_known(job, &namespace, consent).await),
                     (step, ..) => Some(target(job, &namespace, step, job.mode).await),
                 };
