@@ -213,6 +213,8 @@ pub fn by_object(desired: &DesiredCopy, takes: Takes<'_>, found: Option<&Object>
     match whose(&desired.owner, desired.kind, &found.metadata) {
         Ok(()) if desired.equals(found) => CopyStep::Keep,
         Ok(()) if fits => CopyStep::Update(PreviousOwner::Ours, seen()),
+        // It was there before, and would be lost.
+        Ok(()) if is_adopted(&found.metadata) => CopyStep::Refuse(Foreign::Unfit),
         Ok(()) => CopyStep::Replace(seen()),
         Err(Foreign::Unlabeled) if fits && is_upstreams() => {
             CopyStep::Update(PreviousOwner::Upstreams, seen())

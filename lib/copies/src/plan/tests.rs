@@ -228,6 +228,21 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
     }
 }
 
+/// Its owner protects it, or the source becomes a Secret of another type: deleted and made again, it would be lost with
+/// what others had put on it.
+#[test]
+fn what_was_adopted_is_never_replaced() {
+    let mut adopted = stored(desired("1").create("foo"), "c", "5");
+    adopted.metadata = crate::metadata::adopted(adopted.metadata);
+    for (immutable, kind) in [(Some(true), None), (None, Some("Opaque".to_owned()))] {
+        let unfit = Object { immutable, type_: kind, ..adopted.clone() };
+        assert_eq!(
+            by_object(&desired("2"), Takes::default(), Some(&unfit)),
+            CopyStep::Refuse(Foreign::Unfit)
+        );
+    }
+}
+
 #[test]
 fn the_source_is_never_removed_whatever_ownership_labels_it_has() {
     let kind = ObjectKind::CONFIG_MAP;
