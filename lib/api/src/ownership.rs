@@ -39,6 +39,9 @@ pub const OFFER_TO_ANNOTATION: &str = "weaver.example.com/offer-to";
 /// Annotation on one of our resources, or on the operator's own namespace for all of them: nothing is written
 /// while it is there. Its value is the reason.
 pub const PAUSED_ANNOTATION: &str = "weaver.example.com/paused";
+/// The longest mark that is ours, in bytes: two names and a uid are 550. A longer value, which anyone with a right to
+/// the object may write, is never kept or repeated.
+pub const LONGEST_MARK: usize = 1_024;
 /// Kubernetes' own label for the tool that manages an object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`] on every copy.
@@ -84,6 +87,9 @@ impl Owner {
     /// Reads the value of [`SYNC_ANNOTATION`] or [`TOKEN_ANNOTATION`]; `None` if it is not of our form.
     #[must_use]
     pub fn parse(annotation: &str) -> Option<Self> {
+        if annotation.len() > LONGEST_MARK {
+            return None;
+        }
         let mut parts = annotation.split('/');
         let owner = Owner {
             namespace: parts.next()?.to_owned(),
@@ -135,7 +141,8 @@ impl Owner {
 #[must_use]
 pub fn is_service_token(reference: &OwnerReference) -> bool {
     let group = reference.api_version.split_once('/').map(|(group, _)| group);
-    reference.kind == "ServiceToken" && group == Some(crate::GROUP)
+    let length = reference.name.len() + reference.uid.len();
+    reference.kind == "ServiceToken" && group == Some(crate::GROUP) && length <= LONGEST_MARK
 }
 
 /// Is it the Secret of the `ServiceToken` `owner`? Either its owner reference or its annotation is enough to know it
@@ -350,5 +357,6 @@ mod tests {
     #[test]
     fn an_owner_survives_its_annotation() {
         assert_eq!(Owner::parse(&owner("u1").to_string()), Some(owner("u1")));
+        assert_eq!(Owner::parse(&owner(&"u".repeat(LONGEST_MARK)).to_string()), None);
     }
 }

@@ -1,9 +1,10 @@
-//! Targets that could not be written, and when each is tried again. Pure.
+//! Targets that could not be written, and when each is tried again. Pure, but for the bytes that all of it may take.
 //!
 //! A reconciliation with another cause, such as an edit of the source, skips targets that failed a moment ago for a
 //! reason that the edit does not remove. So a thousand refused targets cost one retry each, not one for each event.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -12,16 +13,39 @@ use weaver_host::backoff;
 
 use super::execute::TargetState;
 
+/// Bytes of all targets that are remembered here. What does not fit is tried in each reconciliation.
+const MOST: usize = 16 << 20;
+/// Bytes of one, besides its names and words.
+const EACH: usize = 256;
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
 /// Copies of one resource that could not be written, by key.
 #[derive(Default)]
 pub struct Backoffs(BTreeMap<ObjectKey, TargetBackoff>);
 
 struct TargetBackoff {
     state: TargetState,
-    /// Digest of the copy that was to be written.
-    digest: String,
+    /// Digest of the copy that was refused for what it is.
+    rejected: Option<String>,
     failures: u32,
     until: Instant,
+    _room: Room,
+}
+
+/// So many bytes of the [`MOST`] of which these are kept; given back when it is dropped.
+struct Room(&'static AtomicUsize, usize);
+
+impl Room {
+    fn take(all: &'static AtomicUsize, bytes: usize) -> Option<Self> {
+        let fits = |kept: usize| Some(kept + bytes).filter(|kept| *kept <= MOST);
+        all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok().map(|_| Self(all, bytes))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
 }
 
 impl Backoffs {
@@ -30,7 +54,7 @@ impl Backoffs {
     pub fn backed_off(&self, key: &ObjectKey, digest: &str, now: Instant) -> Option<&TargetState> {
         let backoff = self.0.get(key).filter(|backoff| now < backoff.until)?;
         // What was refused for what it is may be accepted for what it has become.
-        let mended = matches!(backoff.state, TargetState::Rejected(_)) && backoff.digest != digest;
+        let mended = backoff.rejected.as_ref().is_some_and(|rejected| rejected != digest);
         (!mended).then_some(&backoff.state)
     }
 
@@ -51,10 +75,13 @@ impl Backoffs {
         if self.backed_off(key, digest, now).is_some() {
             return;
         }
-        let failures = self.0.get(key).map_or(0, |before| before.failures).saturating_add(1);
+        let failures = self.0.remove(key).map_or(0, |before| before.failures).saturating_add(1);
+        let bytes = EACH + key.namespace.len() + key.name.len() + state.words().len();
+        let Some(room) = Room::take(&KEPT, bytes) else { return };
         // A little shorter than that of the reconciliation which is to try again.
         let until = now + backoff::pause(failures, longest, 1.0).mul_f64(0.9);
-        let backoff = TargetBackoff { state: state.clone(), digest: digest.to_owned(), failures, until };
+        let rejected = matches!(state, TargetState::Rejected(_)).then(|| digest.to_owned());
+        let backoff = TargetBackoff { state: state.clone(), rejected, failures, until, _room: room };
         self.0.insert(key.clone(), backoff);
     }
 
@@ -97,6 +124,15 @@ mod tests {
         assert!(backoffs.backed_off(&at("bar"), "d", now).is_none());
         backoffs.note(&at("foo"), &synced(), "d", now, LONGEST);
         assert!(backoffs.backed_off(&at("foo"), "d", now).is_none());
+    }
+
+    #[test]
+    fn what_is_remembered_of_all_targets_has_a_limit_and_is_given_back() {
+        static ALL: AtomicUsize = AtomicUsize::new(0);
+        let first = Room::take(&ALL, MOST - 1).unwrap();
+        assert!(Room::take(&ALL, 2).is_none());
+        drop(first);
+        assert!(Room::take(&ALL, MOST).is_some());
     }
 
     /// Someone who changes another copy again and again causes reconciliations that skip this one.

@@ -4,12 +4,15 @@
 //! is POST (409 if anything is there), update is PUT with the uid and resourceVersion that were seen, delete
 //! has both as preconditions. On a 409 the object is read and judged again, a few times at most.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::Status;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::info;
+use weaver_api::conditions::bounded;
 use weaver_api::kind::ObjectKind;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
 use weaver_tenant::TenantClient;
@@ -75,10 +78,18 @@ pub enum TargetState {
     Conflict(Foreign),
     /// The API server refused the tenant: for want of rights, or by a quota, a policy or a webhook that says
     /// so with 403.
-    Forbidden(Box<Status>),
+    Forbidden(Arc<str>),
     /// Refused for what it is: by the API server, or by a policy or a webhook.
-    Rejected(String),
-    Failed(String),
+    Rejected(Arc<str>),
+    Failed(Arc<str>),
+}
+
+/// What the API server says is kept of each of ten thousand targets, and may repeat what a tenant wrote.
+const LONGEST_REFUSAL: usize = 512;
+
+/// As it is kept of a target.
+pub(super) fn refusal(text: &str) -> Arc<str> {
+    bounded(text, LONGEST_REFUSAL).into()
 }
 
 impl TargetState {
@@ -120,6 +131,16 @@ impl TargetState {
         }
     }
 
+    /// What the API server said, where it said something.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Forbidden(words) | Self::Rejected(words) | Self::Failed(words) => words,
+            Self::Conflict(Foreign::Other { holder: words, .. } | Foreign::Tokens(words)) => words,
+            _ => "",
+        }
+    }
+
     /// Is it left alone for a while before it is tried again? When another's copy is deleted, a watch reports it.
     #[must_use]
     pub fn backs_off(&self) -> bool {
@@ -143,7 +164,7 @@ pub async fn target(
     let copies: Api<Object> = tenant.namespaced(&desired.kind, namespace);
     let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
-    let mut refused: Option<String> = None;
+    let mut refused: Option<Arc<str>> = None;
     // What an update has to leave as it is.
     let mut staying = Vec::new();
     for _ in 0..ROUNDS {
@@ -160,7 +181,7 @@ pub async fn target(
             }
         }
     }
-    TargetState::Failed(format!("the object changed {ROUNDS} times while it was being written"))
+    TargetState::Failed(format!("the object changed {ROUNDS} times while it was being written").into())
 }
 
 /// Fields of an object that an update has to leave as they are.
@@ -173,7 +194,7 @@ enum Next {
     Step(CopyStep, Staying),
     /// Look at it again. `why` the API server refused the update, if it did.
     Inspect {
-        why: Option<String>,
+        why: Option<Arc<str>>,
     },
 }
 
@@ -183,7 +204,7 @@ async fn inspect(
     desired: &DesiredCopy,
     takes: Takes<'_>,
     namespace: &str,
-    refused: Option<String>,
+    refused: Option<Arc<str>>,
 ) -> Result<Next, CallError> {
     let _whole = whole(desired.kind).await;
     let found = lookup(copies.get(&desired.name)).await?;
@@ -195,9 +216,11 @@ async fn inspect(
             let is_in_the_way = would_be_made(copies, desired, namespace).await?;
             match (is_in_the_way, keeps_from_replacing(desired, &seen), takes.immutable) {
                 (false, ..) => Next::Ended(TargetState::Rejected(words)),
-                (true, Some(why), _) => Next::Ended(TargetState::Rejected(format!("{words}; {why}"))),
+                (true, Some(why), _) => Next::Ended(TargetState::Rejected(format!("{words}; {why}").into())),
                 (true, None, true) => Next::Step(CopyStep::Replace(seen), Staying::new()),
-                (true, None, false) => Next::Ended(TargetState::Rejected(format!("{words}; {REPLACE}"))),
+                (true, None, false) => {
+                    Next::Ended(TargetState::Rejected(format!("{words}; {REPLACE}").into()))
+                }
             }
         }
         // It is not immutability that refuses the update: the refusal is meant.
@@ -294,16 +317,18 @@ fn follow_up(error: CallError, step: &CopyStep) -> Next {
         // It vanished between look and write; where we were creating, the namespace is what is missing.
         CallError::NotFound(_) if *step != CopyStep::Create => return Next::Inspect { why: None },
         // What the copy refers to, such as the Role of a RoleBinding: it may come.
-        CallError::NotFound(status) if is_of_another(&status) => TargetState::Failed(status.message),
+        CallError::NotFound(status) if is_of_another(&status) => {
+            TargetState::Failed(refusal(&status.message))
+        }
         CallError::NotFound(_) => TargetState::NamespaceMissing,
         CallError::Rejected(status) if matches!(step, CopyStep::Update(..)) => {
-            return Next::Inspect { why: Some(status.message) };
+            return Next::Inspect { why: Some(refusal(&status.message)) };
         }
         CallError::Forbidden(status) if is_terminating(&status) => TargetState::NamespaceTerminating,
-        CallError::Forbidden(status) => TargetState::Forbidden(status),
-        CallError::Rejected(status) => TargetState::Rejected(status.message),
+        CallError::Forbidden(status) => TargetState::Forbidden(refusal(&status.message)),
+        CallError::Rejected(status) => TargetState::Rejected(refusal(&status.message)),
         error @ (CallError::TooLarge | CallError::Late(_) | CallError::Transient(_)) => {
-            TargetState::Failed(error.to_string())
+            TargetState::Failed(refusal(&error.to_string()))
         }
     })
 }

@@ -1,4 +1,3 @@
-use kube::core::Status;
 use serde_json::{Value, json};
 use weaver_api::v1beta1::ConfigMapSyncSpec;
 use weaver_api::validate::validate;
@@ -27,7 +26,7 @@ pub fn synced() -> TargetState {
 }
 
 pub fn forbidden() -> TargetState {
-    TargetState::Forbidden(Status::failure("exceeded quota", "Forbidden").boxed())
+    TargetState::Forbidden("exceeded quota".into())
 }
 
 /// A plain spec with these targets.

@@ -2,14 +2,16 @@
 //!
 //! What is deleted is what was looked at: both carry their precondition, as in [`super::execute`].
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
-use kube::core::{PartialObjectMeta, Status};
+use kube::core::PartialObjectMeta;
 use weaver_api::ownership::Owner;
 use weaver_client::call::{CallError, lookup};
 use weaver_tenant::TenantClient;
 
-use super::execute::{Mode, ROUNDS, delete, put};
+use super::execute::{Mode, ROUNDS, delete, put, refusal};
 use crate::lease::fence::NO_ANSWER;
 use weaver_copies::metadata::{is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
@@ -29,12 +31,12 @@ pub struct RemainingCopy {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Hindrance {
     /// The tenant lacks the right.
-    Forbidden(Box<Status>),
+    Forbidden(Arc<str>),
     /// A policy or a webhook refused the removal.
-    Rejected(String),
+    Rejected(Arc<str>),
     /// It was read, and its removal alone failed: a webhook does not answer, or someone changes it again and again.
-    Obstructed(String),
-    Failed(String),
+    Obstructed(Arc<str>),
+    Failed(Arc<str>),
 }
 
 impl RemainingCopy {
@@ -42,8 +44,10 @@ impl RemainingCopy {
     #[must_use]
     pub fn text(&self) -> &str {
         match &self.why {
-            Hindrance::Forbidden(status) => &status.message,
-            Hindrance::Rejected(text) | Hindrance::Obstructed(text) | Hindrance::Failed(text) => text,
+            Hindrance::Forbidden(text)
+            | Hindrance::Rejected(text)
+            | Hindrance::Obstructed(text)
+            | Hindrance::Failed(text) => text,
         }
     }
 }
@@ -96,18 +100,20 @@ pub async fn remove(
         let why = match removed {
             Ok(()) => return Ok(Removal::Removed),
             Err(CallError::Conflict(_)) => continue,
-            Err(CallError::Forbidden(status)) => Hindrance::Forbidden(status),
-            Err(CallError::Rejected(status)) => Hindrance::Rejected(status.message),
+            Err(CallError::Forbidden(status)) => Hindrance::Forbidden(refusal(&status.message)),
+            Err(CallError::Rejected(status)) => Hindrance::Rejected(refusal(&status.message)),
             // That of another's kind: it may stay so.
-            Err(error) if error.is_failed_conversion() => Hindrance::Rejected(error.to_string()),
+            Err(error) if error.is_failed_conversion() => Hindrance::Rejected(refusal(&error.to_string())),
             // The API server answered the read: what hangs is a webhook of someone else's.
-            Err(error) if marked && is_obstructed(&error) => Hindrance::Obstructed(error.to_string()),
-            Err(error) => Hindrance::Failed(error.to_string()),
+            Err(error) if marked && is_obstructed(&error) => {
+                Hindrance::Obstructed(refusal(&error.to_string()))
+            }
+            Err(error) => Hindrance::Failed(refusal(&error.to_string())),
         };
         return Err(RemainingCopy { why, marked });
     }
     let text = format!("the object changed {ROUNDS} times while it was being removed");
-    Err(RemainingCopy { why: Hindrance::Obstructed(text), marked })
+    Err(RemainingCopy { why: Hindrance::Obstructed(text.into()), marked })
 }
 
 /// Did a webhook not answer, as far as that shows? It says so, or the write alone has no answer.

@@ -17,7 +17,7 @@ use kube::core::PartialObjectMeta;
 use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_api::kind::ObjectKind;
-use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::ownership::{LONGEST_MARK, Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::Targets;
 use weaver_api::validate::ValidSync;
 use weaver_client::call::CallError;
@@ -91,7 +91,10 @@ async fn object_keys(
     query: &str,
     kind: ObjectKind,
 ) -> Result<StaleKeys, CallError> {
-    let source = |meta: &ObjectMeta| meta.annotations.as_ref()?.get(SOURCE_ANNOTATION).cloned();
+    let source = |meta: &ObjectMeta| {
+        let source = meta.annotations.as_ref()?.get(SOURCE_ANNOTATION)?;
+        (source.len() <= LONGEST_MARK).then(|| source.clone())
+    };
     let mut found = StaleKeys::new();
     let listed = each_page(&objects, query, |page| {
         found.extend(page.iter().filter_map(|meta| Some((ObjectKey::of(kind, meta)?, source(meta)))));

@@ -219,9 +219,9 @@ fn judged(
             };
             (ReportedState::Conflict, reason, untouched(&work.spec, namespace, copy_name, foreign))
         }
-        TargetState::Forbidden(status) => (ReportedState::Failed, "Forbidden", status.message.clone()),
-        TargetState::Rejected(text) => (ReportedState::Failed, "Rejected", text.clone()),
-        TargetState::Failed(text) => (ReportedState::Failed, "NotWritten", text.clone()),
+        TargetState::Forbidden(text) => (ReportedState::Failed, "Forbidden", text.to_string()),
+        TargetState::Rejected(text) => (ReportedState::Failed, "Rejected", text.to_string()),
+        TargetState::Failed(text) => (ReportedState::Failed, "NotWritten", text.to_string()),
     }
 }
 

@@ -207,8 +207,9 @@ impl SyncWork {
             TargetState::NotAccepted => not_accepted(&self.account).into(),
             TargetState::NotOffered => not_offered(&self.spec).into(),
             TargetState::Conflict(_) => "conflict".into(),
-            TargetState::Forbidden(status) => (&status.message).into(),
-            TargetState::Rejected(text) | TargetState::Failed(text) => text.into(),
+            TargetState::Forbidden(text) | TargetState::Rejected(text) | TargetState::Failed(text) => {
+                (&**text).into()
+            }
         })
     }
 

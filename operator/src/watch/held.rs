@@ -12,7 +12,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{
-    Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, is_service_token,
+    LONGEST_MARK, Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION,
+    is_service_token,
 };
 use weaver_tenant::watch::{Concerned, Consumer, Sight, Triggers, WatchKey, WatchLimits, WatchSelector};
 
@@ -22,9 +23,6 @@ use weaver_copies::plan::SeenCopy;
 
 /// Metadata up to this size is kept whole; that of an ordinary copy is a tenth of it.
 const WHOLE: usize = 4 * 1_024;
-
-/// A longer value of an ownership annotation is none of ours: two names and a uid are 550 bytes.
-const LONGEST_MARK: usize = 1_024;
 
 /// What an object costs besides its metadata.
 const EACH: usize = 256;
