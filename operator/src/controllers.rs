@@ -18,9 +18,13 @@ use kube::runtime::{Controller, WatchStreamExt as _, reflector};
 use kube::{Client, Resource};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use weaver_api::OPERATOR_NAMESPACE;
+use weaver_api::convert;
+use weaver_api::ownership::{
+    LONGEST_MARK, PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_SOURCE_ANNOTATION,
+};
 use weaver_api::schema::is_reserved;
 use weaver_api::v1beta1::ResourceSync;
-use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 
 use crate::controller::kind::Reconcile;
@@ -192,15 +196,22 @@ fn keep_what_is_read(meta: &mut ObjectMeta, is_read: fn(&str) -> bool) {
     for map in [&mut meta.labels, &mut meta.annotations].into_iter().flatten() {
         map.retain(|key, _| is_read(key));
     }
+    for (_, value) in meta.annotations.iter_mut().flatten().filter(|(key, _)| MARKS.contains(&key.as_str())) {
+        value.truncate(value.floor_char_boundary(LONGEST_MARK));
+        value.shrink_to_fit();
+    }
 }
 
-/// Of a sync: our own.
+/// Annotations of our own kinds of which no more than the beginning is of interest.
+const MARKS: [&str; 3] = [PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_SOURCE_ANNOTATION];
+
+/// Of a sync: what this operator reads.
 #[must_use]
 pub fn is_read_of_sync(key: &str) -> bool {
-    key.split_once('/').is_some_and(|(group, _)| group == GROUP)
+    MARKS.contains(&key) || key == convert::ANNOTATION
 }
 
-/// Of a `ServiceToken`: our own, and what its Secret gets.
+/// Of a `ServiceToken`: the same, and what its Secret gets.
 #[must_use]
 pub fn is_read_of_token(key: &str) -> bool {
     is_read_of_sync(key) || !is_reserved(key)
@@ -302,13 +313,19 @@ mod tests {
 
     #[test]
     fn of_our_own_kinds_what_nothing_reads_is_not_kept() {
-        let keys = ["weaver.example.com/paused", "kubectl.kubernetes.io/last-applied-configuration", "note"];
+        let keys = [
+            "weaver.example.com/paused",
+            "kubectl.kubernetes.io/last-applied-configuration",
+            "note",
+            "weaver.example.com/anything-else",
+        ];
         for (is_read, kept) in
             [(is_read_of_sync as fn(&str) -> bool, vec![keys[0]]), (is_read_of_token, vec![keys[2], keys[0]])]
         {
             let map = || Some(keys.map(|key| (key.to_owned(), "x".repeat(100_000))).into());
             let mut meta = ObjectMeta { labels: map(), annotations: map(), ..ObjectMeta::default() };
             keep_what_is_read(&mut meta, is_read);
+            assert_eq!(meta.annotations.as_ref().unwrap()[PAUSED_ANNOTATION].len(), LONGEST_MARK);
             assert_eq!(meta.annotations.unwrap().into_keys().collect::<Vec<_>>(), kept);
             assert_eq!(meta.labels.unwrap().into_keys().collect::<Vec<_>>(), kept);
         }

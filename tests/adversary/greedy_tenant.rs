@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION};
+use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit::Audit;
 use weaver_tests::memory::ProcessMemory;
@@ -171,6 +172,56 @@ async fn labelled_giants_do_not_fill_the_operators_memory_own_server() {
     // The list is longer than what is read of it, and the status says why its changes are not seen.
     let polled = world.condition(&team, "sync", "Authorized", "True", "Polled").await;
     assert!(polled.message.contains("MiB of metadata"), "{}", polled.message);
+    world.finish().await;
+}
+
+/// Of each sync what is in the way of its copy is remembered, and who wrote that decides how long its owner's name is.
+#[tokio::test]
+async fn long_words_in_annotations_are_not_kept_for_each_sync_own_server() {
+    const SYNCS: usize = 60;
+    /// In MiB; kept for each sync it would be 15 MB of what is in the way of its copy, and 30 of its own annotation.
+    const SLACK: f64 = 10.0;
+    let (alone, _wire) = OwnOperator::behind_wire(&[]).await;
+    let world = alone.world("greedy-words");
+    let (honest, foo) = world.synced().await;
+    let greedy = world.tenant_called("greedy").await;
+    let bar = world.target(&greedy, "bar").await;
+    world.config_map(&greedy, "settings", &[("a", "1")]).await;
+    let mut blocker = giant(0);
+    let words = "x".repeat(250_000);
+    blocker.metadata.annotations = Some([(TOKEN_ANNOTATION.to_owned(), format!("a/{words}/u"))].into());
+    blocker.metadata.labels = None;
+    world.config_maps(&bar).create(&PostParams::default(), &blocker).await.unwrap();
+    let before = ProcessMemory::of(alone.operator.pid()).now;
+    let note = Patch::Merge(json!({"metadata": {"annotations": {SYNC_NOW_ANNOTATION: words}}}));
+    stream::iter(0..SYNCS)
+        .for_each_concurrent(4, |number| {
+            let mut spec = world.spec(&greedy, &[&bar]);
+            spec["targets"]["name"] = json!("giant-0");
+            let (world, greedy, note) = (&world, &greedy, &note);
+            async move {
+                let name = format!("sync-{number}");
+                world.sync(greedy, &name, spec).await;
+                world.syncs(greedy).patch(&name, &PatchParams::default(), note).await.unwrap();
+            }
+        })
+        .await;
+    eventually_within(MINUTE * 2, "each names what is in its way", || async {
+        let syncs = world.syncs(&greedy).list(&kube::api::ListParams::default()).await.unwrap();
+        let names_it = |sync: &&ConfigMapSync| {
+            sync.status
+                .as_ref()
+                .and_then(|status| status.counts.as_ref())
+                .is_some_and(|counts| counts.conflicts == 1)
+        };
+        let count = syncs.items.iter().filter(names_it).count();
+        if count == SYNCS { Ok(()) } else { Err(count) }
+    })
+    .await;
+    world.config_map(&honest, "settings", &[("a", "2")]).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    let after = ProcessMemory::of(alone.operator.pid());
+    assert!(after.now < before + SLACK, "{before} MiB before, {after:?} after");
     world.finish().await;
 }
 
