@@ -128,6 +128,13 @@ impl Content {
         }
     }
 
+    /// Bytes of all its parts.
+    pub(crate) fn size(&self) -> usize {
+        let mut bytes = 0;
+        self.parts(|part| bytes += part.len());
+        bytes
+    }
+
     /// Gives each part of it in a fixed order: together they identify the content.
     pub(crate) fn parts(&self, mut part: impl FnMut(&[u8])) {
         part(&[u8::from(self.immutable)]);

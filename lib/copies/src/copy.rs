@@ -111,6 +111,12 @@ impl DesiredCopy {
         self.content.additions()
     }
 
+    /// Bytes of its content, about as many as its JSON has.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.content.size()
+    }
+
     /// Can `found` become this copy by an update?
     #[must_use]
     pub fn fits(&self, found: &Object) -> bool {

@@ -231,11 +231,14 @@ async fn inspect(
 
 /// Limit on whole objects of any kind in memory at once, in all reconciliations: one takes many times its JSON.
 static WHOLE: Semaphore = Semaphore::const_new(32);
+/// The same for ConfigMaps and Secrets, which take three times their megabyte. No webhook of another's kind delays them.
+static CONFIGURATION: Semaphore = Semaphore::const_new(16);
 
-/// Waits until an object of `kind` may be read whole. ConfigMaps and Secrets are not much larger than their JSON.
+/// Waits until an object of `kind` may be read whole.
 pub async fn whole(kind: ObjectKind) -> Option<SemaphorePermit<'static>> {
+    let limit = if kind.is_of_config_map_sync() { &CONFIGURATION } else { &WHOLE };
     // It is never closed.
-    if kind.is_of_config_map_sync() { None } else { WHOLE.acquire().await.ok() }
+    limit.acquire().await.ok()
 }
 
 /// Would the API server take the copy, were nothing there? Then it is what is there that it does not let be updated. It
@@ -245,7 +248,7 @@ async fn would_be_made(
     desired: &DesiredCopy,
     namespace: &str,
 ) -> Result<bool, CallError> {
-    match call(create(copies, &put(Mode::Try), &desired.create(namespace))).await {
+    match call(create(copies, &put(Mode::Try), desired.create(namespace))).await {
         Ok(_) | Err(CallError::Conflict(_)) => Ok(true),
         Err(CallError::Rejected(_) | CallError::Forbidden(_)) => Ok(false),
         Err(error) => Err(error),
@@ -275,14 +278,14 @@ async fn carry_out(
             return Ok(Next::Ended(TargetState::WithoutFinalizer));
         }
         CopyStep::Create => {
-            (call(create(copies, &params, &desired.create(namespace))).await?, CopyChange::Create)
+            (call(create(copies, &params, desired.create(namespace))).await?, CopyChange::Create)
         }
         CopyStep::Update(before, seen) => {
             let mut copy = desired.update_leaving(seen, staying);
             if *before == PreviousOwner::Theirs {
                 copy.metadata = adopted(copy.metadata);
             }
-            (call(replace(copies, &desired.name, &params, &copy)).await?, CopyChange::Update(*before))
+            (call(replace(copies, &desired.name, &params, copy)).await?, CopyChange::Update(*before))
         }
         CopyStep::Replace(seen) => {
             delete(copies, seen, mode).await?;
@@ -290,7 +293,7 @@ async fn carry_out(
                 // What is there still is in the way of trying more.
                 return Ok(Next::Ended(TargetState::Planned(CopyChange::Replace)));
             }
-            (call(create(copies, &params, &desired.create(namespace))).await?, CopyChange::Replace)
+            (call(create(copies, &params, desired.create(namespace))).await?, CopyChange::Replace)
         }
     };
     if mode != Mode::Write {

@@ -25,6 +25,8 @@ use weaver_tenant::TenantClient;
 
 /// Writes in flight at once, per reconciliation.
 pub(super) const CONCURRENCY: usize = 16;
+/// Bytes of content in them, but for a single copy that is larger.
+const IN_FLIGHT: usize = 4 << 20;
 
 /// What to do at every target.
 #[derive(Clone, Copy)]
@@ -90,7 +92,7 @@ pub async fn fan_out<K: Declares>(
                 (namespace, outcome)
             }
         })
-        .buffer_unordered(concurrency(job.copy.kind));
+        .buffer_unordered(concurrency(job.copy.kind, job.copy.size()));
     let done = FanOutProgress::of(context, &mut state.common, sync, order.len()).collect(tries).await;
 
     let mut outcomes = BTreeMap::new();
@@ -111,9 +113,10 @@ pub async fn fan_out<K: Declares>(
 }
 
 /// Of other kinds each object may be read whole, and few may be at once ([`execute::whole`]): one resource takes a
-/// quarter of them.
-fn concurrency(kind: ObjectKind) -> usize {
-    if kind.is_of_config_map_sync() { CONCURRENCY } else { CONCURRENCY / 2 }
+/// quarter of them. Of copies of a megabyte, each of which is held until it is written, there are four.
+fn concurrency(kind: ObjectKind, size: usize) -> usize {
+    let most = if kind.is_of_config_map_sync() { CONCURRENCY } else { CONCURRENCY / 2 };
+    (IN_FLIGHT / size.max(1)).clamp(1, most)
 }
 
 /// What is known of the copy `key` from now on.
@@ -184,6 +187,13 @@ async fn not_known(job: CopyJob<'_>, namespace: &str, consent: Consent) -> Targe
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_large_copies_few_are_in_flight() {
+        for (bytes, most) in [(0, 16), (100 << 10, 16), (1_000_000, 4), (3 << 20, 1), (64 << 20, 1)] {
+            assert_eq!(concurrency(ObjectKind::SECRET, bytes), most, "{bytes}");
+        }
+    }
 
     #[test]
     fn a_fan_out_that_was_cut_off_continues_where_it_was() {

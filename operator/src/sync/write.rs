@@ -1,5 +1,5 @@
 //! Writes of copies that are answered with metadata alone: a copy may have a megabyte, which the API server would send
-//! back for each.
+//! back for each. While the answer is awaited, the copy is held once, as its JSON.
 
 use http::Request;
 use http::header::{ACCEPT, HeaderValue};
@@ -15,8 +15,8 @@ const METADATA: HeaderValue =
 ///
 /// # Errors
 /// As [`Api::create`].
-pub async fn create(copies: &Api<Object>, params: &PostParams, copy: &Object) -> kube::Result<ObjectMeta> {
-    let body = serde_json::to_vec(copy).map_err(kube::Error::SerdeError)?;
+pub async fn create(copies: &Api<Object>, params: &PostParams, copy: Object) -> kube::Result<ObjectMeta> {
+    let body = json(copy)?;
     send(copies, kube::core::Request::new(copies.resource_url()).create(params, body)).await
 }
 
@@ -28,10 +28,15 @@ pub async fn replace(
     copies: &Api<Object>,
     name: &str,
     params: &PostParams,
-    copy: &Object,
+    copy: Object,
 ) -> kube::Result<ObjectMeta> {
-    let body = serde_json::to_vec(copy).map_err(kube::Error::SerdeError)?;
+    let body = json(copy)?;
     send(copies, kube::core::Request::new(copies.resource_url()).replace(name, params, body)).await
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the copy is freed here")]
+fn json(copy: Object) -> kube::Result<Vec<u8>> {
+    serde_json::to_vec(&copy).map_err(kube::Error::SerdeError)
 }
 
 async fn send(
