@@ -55,20 +55,11 @@ impl CallError {
     pub fn is_failed_conversion(&self) -> bool {
         self.to_string().contains(CONVERSION)
     }
-
-    /// Does it say that an admission webhook did not answer, rather than that one refuses the request?
-    #[must_use]
-    pub fn is_failed_admission(&self) -> bool {
-        self.to_string().contains(ADMISSION)
-    }
 }
 
 /// With these words each message of the API server about a conversion webhook begins that failed. It gives the failure
 /// no reason and no cause, and the code depends on what the webhook was asked for.
 const CONVERSION: &str = "conversion webhook for ";
-
-/// And each one about an admission webhook.
-const ADMISSION: &str = "failed calling webhook";
 
 /// Does the API server say that the conversion webhook failed, rather than that it refuses the object?
 #[must_use]
@@ -201,22 +192,6 @@ mod tests {
             }
         }
         assert!(!CallError::TooLarge.is_failed_conversion());
-    }
-
-    #[test]
-    fn a_webhook_that_does_not_answer_is_another_failure_than_a_refusal() {
-        // As apiserver's admission plugin writes it (webhook/errors).
-        let gone = "Internal error occurred: failed calling webhook \"a\": failed to call webhook: Post \"https://b\": EOF";
-        for (code, message, expected) in
-            [(500, gone, true), (403, "admission webhook \"a\" denied the request: no", false)]
-        {
-            let status = Status::failure(message, "Reason").with_code(code).boxed();
-            assert_eq!(
-                CallError::from(kube::Error::Api(status)).is_failed_admission(),
-                expected,
-                "{message}"
-            );
-        }
     }
 
     #[test]

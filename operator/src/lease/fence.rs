@@ -17,9 +17,6 @@ use tower::{BoxError, Layer, Service};
 /// Between two looks whether writes under way have ended.
 const POLL: Duration = Duration::from_millis(50);
 
-/// With these words each error about a write begins that had no answer in time.
-pub const NO_ANSWER: &str = "no answer to a write within";
-
 /// A write is not sent.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the lease was not renewed in time: no writes until it is")]
@@ -166,7 +163,7 @@ where
             drop(pass);
             match answer {
                 Ok(answer) => answer.map_err(Into::into),
-                Err(_) => Err(format!("{NO_ANSWER} {:?}", fence.deadline).into()),
+                Err(_) => Err(format!("no answer to a write within {:?}", fence.deadline).into()),
             }
         })
     }

@@ -12,7 +12,6 @@ use weaver_client::call::{CallError, lookup};
 use weaver_tenant::TenantClient;
 
 use super::execute::{Mode, ROUNDS, delete, put, refusal};
-use crate::lease::fence::NO_ANSWER;
 use weaver_copies::metadata::{is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{StaleCopy, stale_copy};
@@ -34,7 +33,7 @@ pub enum Hindrance {
     Forbidden(Arc<str>),
     /// A policy or a webhook refused the removal.
     Rejected(Arc<str>),
-    /// It was read, and its removal alone failed: a webhook does not answer, or someone changes it again and again.
+    /// It was read, and its removal alone failed: by a webhook, or because someone changes it again and again.
     Obstructed(Arc<str>),
     Failed(Arc<str>),
 }
@@ -104,22 +103,15 @@ pub async fn remove(
             Err(CallError::Rejected(status)) => Hindrance::Rejected(refusal(&status.message)),
             // That of another's kind: it may stay so.
             Err(error) if error.is_failed_conversion() => Hindrance::Rejected(refusal(&error.to_string())),
-            // The API server answered the read: what hangs is a webhook of someone else's.
-            Err(error) if marked && is_obstructed(&error) => {
-                Hindrance::Obstructed(refusal(&error.to_string()))
-            }
+            // The API server answered the read: it is a webhook of someone else's that hangs, fails, or refuses by a code
+            // of its own.
+            Err(error) if marked => Hindrance::Obstructed(refusal(&error.to_string())),
             Err(error) => Hindrance::Failed(refusal(&error.to_string())),
         };
         return Err(RemainingCopy { why, marked });
     }
     let text = format!("the object changed {ROUNDS} times while it was being removed");
     Err(RemainingCopy { why: Hindrance::Obstructed(text.into()), marked })
-}
-
-/// Did a webhook not answer, as far as that shows? It says so, or the write alone has no answer.
-fn is_obstructed(error: &CallError) -> bool {
-    let is_late = || matches!(error, CallError::Late(_)) || error.to_string().contains(NO_ANSWER);
-    error.is_failed_admission() || is_late()
 }
 
 /// Removes our ownership labels and annotations from exactly the state `seen`; its content stays as it is.
