@@ -6,6 +6,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, OF_STATE};
 
 use super::archive::{ArchiveInput, EntryKind, OVERHEAD};
@@ -92,8 +93,8 @@ pub fn list(
     for part in [BackupRoot::Configuration, BackupRoot::NodePassword] {
         for name in names(&real(layout.directory(part)))? {
             let path = layout.directory(part).join(&name);
-            // k3s writes it at each start.
-            if path != layout.admin_kubeconfig {
+            // k3s writes it at each start, and with `write-kubeconfig` makes the usual one a link to it.
+            if path != layout.admin_kubeconfig && path != Path::new(K3S_KUBECONFIG) {
                 add(&mut sources, part, &name, &real(path))?;
             }
         }

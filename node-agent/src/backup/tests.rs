@@ -7,6 +7,7 @@ use clap::Parser as _;
 use rusqlite::Connection;
 
 use weaver_diagnostics::exit_code;
+use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 
 use super::command::run;
 use super::schedule::schedule;
@@ -183,6 +184,18 @@ async fn what_is_in_it_and_who_may_read_it() {
         ),
         "{with:?}"
     );
+}
+
+#[tokio::test]
+async fn the_usual_kubeconfig_as_a_link_to_one_that_is_gone_stops_no_backup() {
+    let scene = BackupScene::new("raspi", 1);
+    let usual = scene.at(K3S_KUBECONFIG);
+    fs::remove_file(&usual).unwrap();
+    symlink("/srv/kubeconfig.yaml", &usual).unwrap();
+    let mut request = scene.request(&scene.at("/backups"));
+    request.host.admin_kubeconfig = "/srv/kubeconfig.yaml".into();
+    let made = to(request).await.unwrap();
+    assert!(!members(&made.path).iter().any(|name| name.ends_with("k3s.yaml")));
 }
 
 #[tokio::test]
