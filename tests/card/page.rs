@@ -83,7 +83,9 @@ fn who_looks_from_outside_sees_the_node_and_without_one_no_memory_is_taken() {
     println!(
         "the first byte of the page: {first:?}; the answer to /livez: {floor:?}; memory while it is shown: {own} KiB"
     );
-    assert!(first < Duration::from_millis(50), "{first:?}");
+    // Pods of a real k3s keep an emulated card busy, and then the shortest answer of the API server takes longer.
+    let budget = Duration::from_millis(50).max(3 * floor);
+    assert!(first < budget, "{first:?}");
     assert!(own < 10 << 10, "{own} KiB");
 
     // Its own user, and root in its namespace, see nothing of ours but the page.
