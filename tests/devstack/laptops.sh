@@ -98,9 +98,7 @@ frameworks() {
 }
 
 macos() {
-  local profile=${1-release} directory triple program magic
-  directory=$profile
-  [[ $profile != dev ]] || directory=debug
+  local profile=${1-release} triple program magic
   tests/devstack/prerequisites.sh rust cc macos
   # shellcheck source=tests/devstack/tools.sh
   . tests/devstack/tools.sh
@@ -112,7 +110,7 @@ macos() {
     "$tools/cargo-zigbuild-$zigbuild_version/bin/cargo-zigbuild" zigbuild --locked --quiet --profile "$profile" \
     -p weaver-cli "${apple[@]/#/--target=}"
   for triple in "${apple[@]}"; do
-    program=$target/$triple/$directory/weaver
+    program=$target/$triple/${profile/dev/debug}/weaver
     # A program of 64 bits in Mach-O, and its processor.
     magic=$(od -An -tx4 -N8 "$program" | tr -d ' ')
     case $triple in

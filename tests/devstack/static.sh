@@ -30,8 +30,6 @@ export CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_
 triples=(x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
 CARGO_ENCODED_RUSTFLAGS=$(published) \
   cargo build --locked --quiet --profile "$profile" "${triples[@]/#/--target=}" -p weaver-cli
-directory=$profile
-[[ $profile != dev ]] || directory=debug
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -47,7 +45,7 @@ END
 alone() { unshare --user --map-root-user chroot "$root" /weaver "$@"; }
 
 for triple in "${triples[@]}"; do
-  weaver=$target/$triple/$directory/weaver
+  weaver=$target/$triple/${profile/dev/debug}/weaver
   ! readelf --wide --program-headers "$weaver" | grep -q INTERP || fail "$weaver asks for a dynamic linker"
   ! readelf --wide --dynamic "$weaver" | grep NEEDED || fail "$weaver needs libraries"
   cp "$weaver" "$root/weaver"

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use weaver_image::boot::card::Card;
-use weaver_image::boot::machine::{Machine, Setup};
 use weaver_image::booted;
 
+use super::network::boot_unplugged;
 use crate::poll::until;
 use crate::root::image;
 
@@ -104,15 +104,7 @@ fn a_card_without_a_network_runs_a_pod_from_its_images() {
         ("manifests/pod.json".to_owned(), pod().to_string().into_bytes()),
     ]);
     let card = Arc::new(Card::new(&image(), 8 << 30, &edits).unwrap());
-    let mut machine = Machine::start(&card, &Setup::default()).unwrap();
-    // The kernel has not looked at the port yet.
-    machine.set_link(false).unwrap();
-    machine.wait_for_console("login:", BOOT).unwrap();
-    until("the gate open", || {
-        let status = machine.read_fat("node-status.json")?.unwrap_or_default();
-        let status: Value = serde_json::from_slice(&status)?;
-        Ok(if status["gate"] == "open" { Ok(()) } else { Err(status["findings"].to_string()) })
-    });
+    let mut machine = boot_unplugged(&card);
     until("what the pod writes", || {
         Ok(match machine.read_fat(PROOF)? {
             Some(written) if written == b"runs\n" => Ok(()),

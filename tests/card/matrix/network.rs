@@ -16,6 +16,20 @@ const BOOT: Duration = Duration::from_mins(12);
 /// What systemd puts behind k3s' command; k3s wipes its arguments.
 const FLAGS: &str = "tr '\\0' '\\n' < /proc/$(systemctl show --value -p MainPID k3s.service)/environ | grep WEAVER_OFFLINE_START";
 
+/// Boots a card without its cable, until the gate is open. No ssh: what is known is what lies on the card.
+pub fn boot_unplugged(card: &Arc<Card>) -> Machine {
+    let mut machine = Machine::start(card, &Setup::default()).unwrap();
+    // The kernel has not looked at the port yet.
+    machine.set_link(false).unwrap();
+    machine.wait_for_console("login:", BOOT).unwrap();
+    until("the gate open, by the card alone", || {
+        let status = machine.read_fat("node-status.json")?.unwrap_or_default();
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        Ok(if status["gate"] == "open" { Ok(()) } else { Err(status.to_string()) })
+    });
+    machine
+}
+
 #[test]
 #[ignore = "boots a machine of its own: make image-matrix"]
 fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_command_it_names() {
@@ -26,21 +40,9 @@ fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_
         down: &[],
     };
     let card = Arc::new(Card::new(&image(), 8 << 30, &booted::edits()).unwrap());
-    let mut machine = Machine::start(&card, &Setup::default()).unwrap();
-    // The kernel has not looked at the port yet.
-    machine.set_link(false).unwrap();
-    machine.wait_for_console("login:", BOOT).unwrap();
-    // No ssh: what is known is what lies on the card.
-    let page = until("the gate open, by the card alone", || {
-        let json = machine.read_fat("node-status.json")?.unwrap_or_default();
-        let json: serde_json::Value = serde_json::from_slice(&json)?;
-        Ok(if json["gate"] == "open" {
-            Ok(machine.read_fat("NODE-STATUS.txt")?)
-        } else {
-            Err(json.to_string())
-        })
-    });
-    let page = String::from_utf8(page.expect("a page for the laptop")).unwrap();
+    let mut machine = boot_unplugged(&card);
+    let page = machine.read_fat("NODE-STATUS.txt").unwrap().expect("a page for the laptop");
+    let page = String::from_utf8(page).unwrap();
     assert!(page.contains("H-16") && page.contains("203.0.113.254"), "{page}");
     assert!(page.contains("H-05"), "no one has set the clock: {page}");
     assert!(!page.contains("H-01"), "what it advises is done: {page}");
