@@ -123,31 +123,6 @@ pub(super) fn no_route_again(line: &str) -> Option<Details> {
     (line.contains(NODE_STATUS) && line.contains("no default routes found")).then(Details::default)
 }
 
-/// A module that k3s does not start without, and not one of the many that it tries.
-pub(super) fn module(line: &str) -> Option<Details> {
-    let name = after(line, "FATAL: Module ", &[' ', '"'])
-        .or_else(|| after(line, "WARNING: Module ", &[' ', '"']))?;
-    let is_needed = [
-        "br_netfilter",
-        "overlay",
-        "vxlan",
-        "nf_conntrack",
-        "ip_tables",
-        "iptable_",
-        "ip6table_",
-        "xt_",
-        "veth",
-        "bridge",
-        "nf_nat",
-        "ip_set",
-        "wireguard",
-    ];
-    is_needed
-        .iter()
-        .any(|needed| name.starts_with(needed))
-        .then(|| Details::message(format!("the kernel has no module {name}, which k3s needs")))
-}
-
 pub(super) fn no_vxlan(line: &str) -> Option<Details> {
     let is_unsupported = ["operation not supported", "unknown device type"]
         .iter()

@@ -285,58 +285,6 @@ pub(super) fn is_image(image: &str) -> bool {
     is_plain(&image.replace([':', '@'], "."))
 }
 
-/// A program for x86-64 that Docker Desktop or QEMU was to run.
-pub(super) fn emulated(line: &str) -> Option<Details> {
-    ["rosetta error: ", "qemu-x86_64"].iter().any(|who| line.contains(who)).then(|| {
-        Details::message(
-            "a program in the image is built for x86-64, and the image has not the files that it needs here",
-        )
-    })
-}
-
-/// minikube writes down what Docker says of itself, with the plugins of its client that do not run.
-pub(super) fn not_executable(line: &str) -> Option<Details> {
-    (!line.contains("docker info: {")).then(Details::default)
-}
-
-/// A program that was built for a newer processor of the same kind, as a shell or the program itself says it.
-pub(super) fn instruction(line: &str) -> Option<Details> {
-    // Bash sets the command that it ran behind some blanks.
-    let is_of_a_shell = line.split_once("Illegal instruction").is_some_and(|(_, rest)| {
-        rest.trim_end().is_empty() || rest.starts_with("  ") || rest.starts_with(" (core dumped)")
-    });
-    if !is_of_a_shell && !line.contains("SIGILL: illegal instruction") {
-        return None;
-    }
-    if line.split_whitespace().any(|word| word == "k3s:" || word.ends_with("/k3s")) {
-        return k3s_of_another(line);
-    }
-    Some(
-        Details::message("a program uses an instruction that this processor does not have")
-            .remedy(
-                Remedy::new(
-                    "choose an earlier version, or a build for ARMv8.0: MongoDB from 5.0 on and some builds for machine \
-                     learning need ARMv8.2, which a Pi 5 has, and a Pi 3 or 4 has not",
-                )
-                .command("lscpu"),
-            )
-            .hint(),
-    )
-}
-
-/// k3s itself, on a board whose processor is older than the one it is built for.
-pub(super) fn k3s_of_another(line: &str) -> Option<Details> {
-    line.contains("k3s").then(|| {
-        Details::message("k3s is built for another processor than that of this board").remedy(
-            Remedy::new(
-                "k3s needs ARMv7 or arm64: a Pi 1 and a Pi Zero without a 2 have ARMv6, on which no k3s runs",
-            )
-            .command("uname -m")
-            .command("k3s --version"),
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,21 +299,5 @@ mod tests {
             let commands = never_pulled(line).remedy.unwrap().commands;
             assert_eq!(commands[0].to_string(), format!("docker save {want} | sudo k3s ctr images import -"));
         }
-    }
-
-    #[test]
-    fn an_instruction_that_a_processor_lacks_is_reported_of_the_program() {
-        for line in [
-            "Illegal instruction",
-            "run.sh: line 1:  7 Illegal instruction     app",
-            "SIGILL: illegal instruction",
-        ] {
-            assert!(instruction(line).unwrap().is_hint, "{line}");
-        }
-        let of_k3s =
-            instruction("run.sh: line 1:  7 Illegal instruction     (core dumped) /usr/local/bin/k3s")
-                .unwrap();
-        assert!(of_k3s.message.unwrap().starts_with("k3s is built"));
-        assert_eq!(instruction("an Illegal instruction was found"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, known, known_repeated, repeated, says, tells};
-use crate::recognise::{card, host, space, tls, wear};
+use crate::recognise::{card, host, modules, space, tls, wear};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
     // The kernel names a process first, which may be called as an error is.
@@ -75,8 +75,12 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
     (
         Code::ModuleMissing,
         &[
-            judged("modprobe: fatal: module ", host::module),
-            judged("modprobe: warning: module ", host::module),
+            judged("modprobe: fatal: module ", modules::missing),
+            judged("modprobe: warning: module ", modules::missing),
+            judged("exec format error", modules::of_another_kernel),
+            judged("invalid module format", modules::of_another_kernel),
+            judged(": version magic '", modules::of_another_kernel),
+            judged(": disagrees about version of symbol ", modules::of_another_kernel),
             says("failed to initialize nft: protocol not supported"),
             says("can't initialize iptables table"),
             says("can't initialize ip6tables table"),

@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, says, tells};
-use crate::recognise::{absent, images};
+use crate::recognise::{absent, images, programs};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -12,14 +12,14 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("no matching manifest for linux/"),
             says("no image found in manifest list for architecture"),
             says("no image found in image index for architecture"),
-            judged("exec format error", images::not_executable),
+            judged("exec format error", programs::not_executable),
             says("does not match the specified platform"),
             says("does not match the detected host platform"),
             says("does not match the expected platform"),
-            judged("ld-linux-x86-64.so.2", images::emulated),
-            judged("code=dumped, signal=ill", images::k3s_of_another),
-            judged("code=dumped, status=4/ill", images::k3s_of_another),
-            judged("illegal instruction", images::instruction),
+            judged("ld-linux-x86-64.so.2", programs::emulated),
+            judged("code=dumped, signal=ill", programs::k3s_of_another),
+            judged("code=dumped, status=4/ill", programs::k3s_of_another),
+            judged("illegal instruction", programs::instruction),
         ],
     ),
     (

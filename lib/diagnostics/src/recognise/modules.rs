@@ -1,0 +1,69 @@
+//! Modules of the kernel that k3s needs, and that are missing or refused.
+
+use super::details::{Details, after};
+use crate::finding::Remedy;
+
+/// Whether k3s does not work without a module. It tries many others.
+fn is_needed(name: &str) -> bool {
+    [
+        "br_netfilter",
+        "overlay",
+        "vxlan",
+        "nf_conntrack",
+        "ip_tables",
+        "iptable_",
+        "ip6table_",
+        "xt_",
+        "veth",
+        "bridge",
+        "nf_nat",
+        "ip_set",
+        "wireguard",
+    ]
+    .iter()
+    .any(|needed| name.starts_with(needed))
+}
+
+pub(super) fn missing(line: &str) -> Option<Details> {
+    let name = after(line, "FATAL: Module ", &[' ', '"'])
+        .or_else(|| after(line, "WARNING: Module ", &[' ', '"']))?;
+    is_needed(name).then(|| Details::message(format!("the kernel has no module {name}, which k3s needs")))
+}
+
+/// The module that was to be loaded, by its name or its file, as kmod, busybox and systemd say it.
+pub(super) fn refused(line: &str) -> Option<&str> {
+    let before = [
+        "ould not insert ",
+        "rror inserting ",
+        "can't insert ",
+        "can't load module ",
+        "ailed to insert module ",
+    ];
+    let named = before.into_iter().find_map(|before| {
+        let rest = &line[line.find(before)? + before.len()..];
+        rest.strip_prefix("module ").unwrap_or(rest).trim_start_matches('\'').split(['\'', ':', ' ']).next()
+    })?;
+    let file = named.rsplit('/').next()?;
+    file.split('.').next()
+}
+
+/// A module that was built for another kernel than the one that runs.
+pub(super) fn of_another_kernel(line: &str) -> Option<Details> {
+    // The kernel's own words have the name in front.
+    let of_the_kernel = [": version magic '", ": disagrees about version of symbol "]
+        .into_iter()
+        .find_map(|words| line.split_once(words)?.0.rsplit([' ', ':', ']']).next());
+    let name = of_the_kernel.or_else(|| refused(line)).filter(|name| is_needed(name))?;
+    Some(
+        Details::message(format!("the module {name}, which k3s needs, is of another kernel than the running one"))
+            .remedy(
+                Remedy::new(
+                    "reboot if the kernel was upgraded. If it stays so, the boot partition has another kernel than \
+                     /lib/modules: install the kernel's package again with the boot partition mounted",
+                )
+                .command("sudo dmesg | grep -E 'version magic|disagrees about version'")
+                .command("uname -r; ls /lib/modules")
+                .command("sudo reboot"),
+            ),
+    )
+}
