@@ -1,6 +1,7 @@
 //! What k3s says of a server that it is to join.
 
 use super::details::{Details, after};
+use super::peer::asks_itself;
 use super::tls::NameMismatch;
 use crate::finding::{RESTART_K3S, Remedy};
 use crate::san::ServingName;
@@ -159,7 +160,8 @@ pub(super) fn name_not_served(line: &str) -> Option<Details> {
 pub(super) fn other_server(line: &str) -> Option<Details> {
     let server = certificate(line)?;
     let is_of_names = NameMismatch::read(line).is_some() && is_this_machine(server);
-    (is_of_names || line.contains("unknown authority")).then(|| {
+    // A server that does not trust itself joins no one.
+    (is_of_names || line.contains("unknown authority") && !asks_itself(line)).then(|| {
         Details::message("what answers this node is no server of this cluster: its certificate is another").remedy(
             Remedy::new(
                 "check `server`: it is the address of a k3s server with its port, 6443, and not of a proxy or an ingress in \

@@ -96,6 +96,14 @@ fn is_of_an_api_server(path: &str) -> bool {
         || path.starts_with("/v1-k3s/")
 }
 
+/// Does a server of k3s ask itself? An agent asks its load balancer, which has another port.
+pub(super) fn asks_itself(line: &str) -> bool {
+    urls(line).any(|(host, path)| {
+        ["127.0.0.1:6443", "localhost:6443", "[::1]:6443"].contains(&host)
+            && (path == "/cacerts" || path.starts_with("/v1-k3s/"))
+    })
+}
+
 /// Does the line tell of the API server, and not of any server?
 pub(super) fn asks_the_api_server(line: &str) -> bool {
     peer(line) == Peer::ApiServer

@@ -10,6 +10,7 @@ use super::*;
 
 mod host_logs;
 mod reasons;
+mod remedies;
 mod status;
 
 /// Texts of others as they print them: by code, one per line, `#` before a comment. Where a line means something only

@@ -285,6 +285,9 @@ fn is_of_a_tool(line: &str) -> bool {
 }
 
 pub(super) fn untrusted(line: &str) -> Option<Details> {
+    if peer::asks_itself(line) {
+        return Some(own_certificate());
+    }
     match peer::peer(line) {
         Peer::ApiServer => Some(Details::default()),
         Peer::Other => None,
@@ -298,6 +301,26 @@ pub(super) fn untrusted(line: &str) -> Option<Details> {
                 )),
         ),
     }
+}
+
+/// k3s checks at its start that the certificate of its port is of its own CA.
+fn own_certificate() -> Details {
+    Details::message("this server does not trust its own certificate: it is not of the CA in server/tls").remedy(
+        Remedy::new(
+            "server/tls, server/token and the datastore belong together: they do not if a backup was restored in part, if two \
+             servers made a CA at the same time, or if the clock was wrong at the first start. If `openssl verify` says OK, \
+             only the certificate of the port is of an earlier CA: the commands after it have k3s make another. If not, \
+             restore all three from one backup (`sudo weaver node restore BACKUP`), or from the server whose cluster it is",
+        )
+        .command("timedatectl")
+        .command(
+            "sudo openssl verify -CAfile /var/lib/rancher/k3s/server/tls/server-ca.crt \
+             /var/lib/rancher/k3s/server/tls/serving-kube-apiserver.crt",
+        )
+        .command("sudo k3s kubectl --server https://127.0.0.1:6444 -n kube-system delete secret k3s-serving")
+        .command("sudo mv /var/lib/rancher/k3s/server/tls/dynamic-cert.json /root/")
+        .command(RESTART_K3S),
+    )
 }
 
 pub(super) fn dates(line: &str) -> Option<Details> {

@@ -1,0 +1,39 @@
+//! What to do is of the machine and the file that the line tells of.
+
+use super::judge;
+
+/// A line, what its remedy names, and what it must not name.
+const REMEDIES: &[(&str, &str, &str)] = &[
+    (
+        "modprobe: ERROR: could not insert 'ip_tables': Exec format error",
+        "grep -E 'version magic|disagrees about version'",
+        "image",
+    ),
+    ("bash: ./k3s: cannot execute binary file: Exec format error", "getconf LONG_BIT", "skopeo"),
+    ("exec /usr/local/bin/app: exec format error", "skopeo inspect", "uname"),
+    (
+        r#"msg="failed to get CA certs: Get \"https://127.0.0.1:6443/cacerts\": x509: certificate signed by unknown authority""#,
+        "openssl verify",
+        "kubeconfig",
+    ),
+    (
+        r#"msg="failed to get CA certs: Get \"https://127.0.0.1:6444/cacerts\": x509: certificate signed by unknown authority""#,
+        "check `server`",
+        "openssl",
+    ),
+    (
+        r#"Get "https://127.0.0.1:6443/api?timeout=30s": x509: certificate signed by unknown authority"#,
+        "kubeconfig export",
+        "openssl",
+    ),
+];
+
+#[test]
+fn what_to_do_is_of_what_the_line_tells_of() {
+    for (line, names, not) in REMEDIES {
+        let remedy = judge(line).unwrap().remedy.unwrap();
+        let commands: Vec<String> = remedy.commands.iter().map(ToString::to_string).collect();
+        let all = format!("{}\n{}", remedy.explain, commands.join("\n"));
+        assert!(all.contains(names) && !all.contains(not), "{line}: {all}");
+    }
+}
