@@ -1,5 +1,7 @@
 //! What k3s says at its start, of its settings, its ports and its datastore.
 
+use std::net::IpAddr;
+
 use super::details::{Details, after, is_plain};
 use crate::finding::{RESTART_K3S, Remedy};
 
@@ -53,7 +55,14 @@ pub(super) fn port_taken(line: &str) -> Option<Details> {
 pub(super) fn not_its_address(line: &str) -> Option<Details> {
     let endpoint = after(line, "listen tcp ", &[' '])?.trim_end_matches(':');
     let (address, port) = endpoint.rsplit_once(':')?;
-    PORTS.contains(&port).then(|| {
+    if !PORTS.contains(&port) {
+        return None;
+    }
+    let ip = address.trim_matches(['[', ']']).parse::<IpAddr>().ok();
+    if let Some(loopback) = ip.filter(IpAddr::is_loopback) {
+        return Some(not_on_lo(loopback));
+    }
+    Some(
         Details::message(format!("k3s is to listen at {address}, which is no address of this machine")).remedy(
             Remedy::new(
                 "the network gave the machine another address, or `bind-address` or `node-ip` is wrong: reserve the address in the \
@@ -61,8 +70,29 @@ pub(super) fn not_its_address(line: &str) -> Option<Details> {
             )
             .command("ip -brief address")
             .command("sudo grep -rnE 'bind-address|node-ip|advertise-address' /etc/rancher/k3s /etc/systemd/system/k3s*.service"),
+        ),
+    )
+}
+
+/// Each machine has these addresses by itself, unless the configuration of its network takes them away.
+fn not_on_lo(address: IpAddr) -> Details {
+    let details =
+        Details::message(format!("k3s is to listen at {address}, which the loopback interface `lo` lacks"));
+    let remedy = if address.is_ipv4() {
+        Remedy::new(
+            "bring `lo` up and give it the address; that it stays so, `auto lo` and `iface lo inet loopback` belong in \
+             /etc/network/interfaces where that file configures the network",
         )
-    })
+        .command("ip address show lo")
+        .command("sudo ip link set lo up")
+        .command("sudo ip address add 127.0.0.1/8 dev lo")
+        .command("grep -rnw lo /etc/network/interfaces /etc/netplan /etc/systemd/network")
+    } else {
+        Remedy::new("IPv6 is turned off for it: turn it on, or have k3s use IPv4 only")
+            .command("ip address show lo")
+            .command("sudo sysctl net.ipv6.conf.lo.disable_ipv6=0")
+    };
+    details.remedy(remedy)
 }
 
 /// The network policies of k3s look for the address that the node says it has.

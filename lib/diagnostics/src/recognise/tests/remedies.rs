@@ -26,6 +26,13 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "kubeconfig export",
         "openssl",
     ),
+    (
+        "failed to listen on 127.0.0.1:6444: listen tcp 127.0.0.1:6444: bind: cannot assign requested address",
+        "sudo ip address add 127.0.0.1/8 dev lo",
+        "router",
+    ),
+    ("listen tcp [::1]:6443: bind: cannot assign requested address", "disable_ipv6", "router"),
+    ("listen tcp 10.1.2.1:6443: bind: cannot assign requested address", "router", " lo"),
 ];
 
 #[test]
