@@ -23,13 +23,28 @@ pub(super) fn refused(line: &str) -> Option<Details> {
 
 /// These words are those of other programs too.
 pub(super) fn malformed(line: &str) -> Option<Details> {
-    (line.contains("level=") || line.contains("FATA[") || line.contains("ERRO["))
-        .then(|| malformed_token(line))
+    (line.contains("level=") || line.contains("FATA[") || line.contains("ERRO[")).then(|| {
+        Details::message(
+            "the token does not have the form of a k3s token: it was truncated, or contains a line break or quotes",
+        )
+    })
 }
 
-pub(super) fn malformed_token(_: &str) -> Details {
-    Details::message(
-        "the token does not have the form of a k3s token: it was truncated, or contains a line break or quotes",
+/// Only a server opens its datastore by its token, so there is none to copy it from but a backup or another server.
+pub(super) fn own_token(_: &str) -> Details {
+    Details::message("the token of this server does not have the form of a server's token, or is empty").remedy(
+        Remedy::new(
+            "without `token` in its configuration, k3s takes it from server/token, which a power loss can leave empty: copy the \
+             file back from a backup or another server, or write into it the token of a node that joined. Never make a new \
+             one: it decrypts the datastore. A token in the configuration must not be one of `k3s token create`, of \
+             the form `id.secret`",
+        )
+        .command("sudo wc -c /var/lib/rancher/k3s/server/token")
+        .command("sudo grep -rlE '^token|K3S_TOKEN' /etc/rancher/k3s /etc/systemd/system")
+        .command("# on a node that joined:")
+        .command("sudo grep -rhE '^token|K3S_TOKEN' /etc/rancher/k3s /etc/systemd/system")
+        .command("# on this server:")
+        .command(RESTART_K3S),
     )
 }
 

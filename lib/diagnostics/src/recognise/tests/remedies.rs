@@ -33,6 +33,12 @@ const REMEDIES: &[(&str, &str, &str)] = &[
     ),
     ("listen tcp [::1]:6443: bind: cannot assign requested address", "disable_ipv6", "router"),
     ("listen tcp 10.1.2.1:6443: bind: cannot assign requested address", "router", " lo"),
+    (
+        "starting kubernetes: preparing server: failed to normalize token; must be in format K10<CA-HASH>::<USERNAME>:<PASSWORD> or <PASSWORD>",
+        "sudo wc -c /var/lib/rancher/k3s/server/token",
+        "weaver.toml",
+    ),
+    (r#"level=fatal msg="invalid token CA hash length""#, "weaver.toml", "decrypts"),
 ];
 
 #[test]
