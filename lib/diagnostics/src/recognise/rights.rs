@@ -9,6 +9,38 @@ fn account(line: &str) -> Option<(&str, &str)> {
     user.split_once(':')
 }
 
+/// A role that a binding names and that does not exist, as the API server adds it to a refusal.
+struct AbsentRole<'a> {
+    kind: &'static str,
+    name: &'a str,
+}
+
+impl<'a> AbsentRole<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let (_, note) = line.split_once("RBAC: ")?;
+        let (before, rest) = note.split_once("role.rbac.authorization.k8s.io \"")?;
+        let (name, rest) = rest.split_once('"')?;
+        let kind = if before.ends_with("cluster") { "ClusterRole" } else { "Role" };
+        rest.starts_with(" not found").then_some(Self { kind, name })
+    }
+
+    /// A role that is made by hand would hide that a part of an application is missing.
+    fn details(&self, who: &str) -> Details {
+        let Self { kind, name } = self;
+        // `system:name` is a name of a role, too.
+        let plain = Some(*name).filter(|name| is_plain(&name.replace(':', "."))).unwrap_or("NAME");
+        Details::message(format!("{who} is bound to the {kind} `{name}`, which does not exist")).remedy(
+            Remedy::new(format!(
+                "wait a minute if the application was just installed. Otherwise apply the manifest or the chart that has \
+                 the {kind} again, and make none by hand; k3s applies those of its own parts when it restarts"
+            ))
+            .command(format!("kubectl get {}s -A | grep {plain}", kind.to_lowercase()))
+            .command(format!("kubectl get rolebindings,clusterrolebindings -A -o wide | grep {plain}"))
+            .command("sudo ls /var/lib/rancher/k3s/server/manifests"),
+        )
+    }
+}
+
 pub(super) fn missing(line: &str) -> Option<Details> {
     // Who may not watch lists instead, and complains again where it may not do that either.
     if line.contains("falling back to the standard LIST semantics") {
@@ -18,6 +50,9 @@ pub(super) fn missing(line: &str) -> Option<Details> {
     // Kubernetes' own, whose rights the API server makes a moment after its first start.
     if namespace == "kube-system" && account.ends_with("-controller") {
         return None;
+    }
+    if let Some(role) = AbsentRole::read(line) {
+        return Some(role.details(&format!("ServiceAccount {namespace}/{account}")));
     }
     let verb = after(line, "\" cannot ", &[' '])?;
     let resource = after(line, "resource \"", &['"'])?;
@@ -95,6 +130,9 @@ pub(super) fn our_kind(line: &str) -> Option<Details> {
 /// Of a user; a `ServiceAccount` is reported in more detail.
 pub(super) fn of_a_user(line: &str) -> Option<Details> {
     let user = after(line, "is forbidden: User \"", &['"']).filter(|user| !user.starts_with("system:"))?;
+    if let Some(role) = AbsentRole::read(line) {
+        return Some(role.details(&format!("the user {user}")));
+    }
     let (verb, resource) = (after(line, "\" cannot ", &[' '])?, after(line, "resource \"", &['"'])?);
     let whole = after(line, "in the namespace \"", &['"']);
     let within = whole.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));

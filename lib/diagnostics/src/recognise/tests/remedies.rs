@@ -39,6 +39,21 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "weaver.toml",
     ),
     (r#"level=fatal msg="invalid token CA hash length""#, "weaver.toml", "decrypts"),
+    (
+        r#"secrets is forbidden: User "system:serviceaccount:a:b" cannot list resource "secrets" in API group "" in the namespace "a": RBAC: clusterrole.rbac.authorization.k8s.io "$(reboot)" not found"#,
+        "kubectl get clusterroles -A | grep NAME",
+        "kubectl create",
+    ),
+    (
+        r#"secrets is forbidden: User "jane" cannot list resource "secrets" in API group "" in the namespace "a": RBAC: role.rbac.authorization.k8s.io "system:x" not found"#,
+        "kubectl get roles -A | grep system:x",
+        "auth can-i",
+    ),
+    (
+        r#"secrets is forbidden: User "system:serviceaccount:a:b" cannot list resource "secrets" in API group "" in the namespace "a""#,
+        "kubectl create role",
+        "rolebindings,",
+    ),
 ];
 
 #[test]
