@@ -21,7 +21,7 @@ pub(super) fn needles() -> impl Iterator<Item = &'static str> {
         .chain(K3S)
         .chain(BOOT)
         .chain(WSL)
-        .chain([WIFI_JOINED, services::COREDNS_STARTS])
+        .chain([WIFI_JOINED, services::COREDNS_STARTS, UNIT])
         .chain(slots::NEEDLES)
         .chain(kill::NEEDLES)
 }
@@ -33,11 +33,23 @@ const K3S: [&str; 4] =
 /// How the log of another start of the machine begins: the kernel's first lines, and what journalctl puts before them.
 const BOOT: [&str; 4] = ["booting linux on physical cpu", "linux version ", "-- boot ", "-- reboot --"];
 
+/// What systemd calls k3s' units where it starts and stops them.
+const UNIT: &str = "lightweight kubernetes";
+
 /// What only the kernel and the init of WSL say.
 const WSL: [&str; 2] = ["misc dxg: dxgk: ", "] wsl ("];
 
 /// How long something stays counted that means nothing once. Where no times are known, a log is one story.
 const COUNTED: u64 = 24 * 3600 * 1_000_000;
+
+/// What systemd said last of k3s' unit.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum UnitPhase {
+    #[default]
+    Other,
+    /// It has begun to stop k3s, and has not said that it is stopped.
+    Stopping,
+}
 
 /// What is known of a log from the lines before. A new one knows nothing.
 #[derive(Debug, Default)]
@@ -57,6 +69,7 @@ pub struct LogContext {
     is_of_k3s: bool,
     is_of_wsl: bool,
     has_joined_wifi: bool,
+    unit: UnitPhase,
 }
 
 impl LogContext {
@@ -78,6 +91,10 @@ impl LogContext {
 
     pub(super) fn has_joined_wifi(&self) -> bool {
         self.has_joined_wifi
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.unit == UnitPhase::Stopping
     }
 
     /// A line has come.
@@ -106,6 +123,9 @@ impl LogContext {
             self.times.remove(node::RUNTIME);
         }
         let lower = line.to_ascii_lowercase();
+        if lower.contains(UNIT) {
+            self.unit = if lower.contains("stopping ") { UnitPhase::Stopping } else { UnitPhase::default() };
+        }
         if lower.contains(services::COREDNS_STARTS) {
             self.times.remove(services::COREDNS_LISTS);
             self.times.remove(services::COREDNS_WATCHES);

@@ -28,6 +28,7 @@ mod pods;
 mod programs;
 mod registries;
 mod rights;
+mod runtime;
 mod servers;
 mod services;
 mod signatures;

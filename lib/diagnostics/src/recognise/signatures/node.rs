@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, known, repeated, says, tells};
-use crate::recognise::{bolt, host, kubelets, memory, node, pods};
+use crate::recognise::{bolt, host, kubelets, memory, node, pods, runtime};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -61,9 +61,9 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         &[
             says("pleg was last seen active "),
             judged("container runtime is down", node::runtime_down),
-            says("level=error msg=\"containerd exited: "),
-            says("containerd: exit status "),
-            says("containerd: signal: killed"),
+            known("level=error msg=\"containerd exited: ", runtime::ended),
+            known("containerd: exit status ", runtime::ended),
+            known("containerd: signal: killed", runtime::ended),
             repeated("from runtime service failed", 2, node::runtime_late),
             judged("/run/k3s/containerd/containerd.sock: connect: connection refused", node::runtime_gone),
             judged("/run/k3s/containerd/containerd.sock: connect: no such file", node::runtime_gone),

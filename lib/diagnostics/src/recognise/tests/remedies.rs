@@ -1,6 +1,7 @@
 //! What to do is of the machine and the file that the line tells of.
 
 use super::judge;
+use crate::finding::Severity;
 
 /// A line, what its remedy names, and what it must not name.
 const REMEDIES: &[(&str, &str, &str)] = &[
@@ -63,5 +64,17 @@ fn what_to_do_is_of_what_the_line_tells_of() {
         let commands: Vec<String> = remedy.commands.iter().map(ToString::to_string).collect();
         let all = format!("{}\n{}", remedy.explain, commands.join("\n"));
         assert!(all.contains(names) && !all.contains(not), "{line}: {all}");
+    }
+}
+
+#[test]
+fn a_containerd_that_was_killed_may_have_been_stopped() {
+    for (line, want) in [
+        ("k3s[25386]: containerd: signal: killed", Severity::Warn),
+        (r#"level=error msg="containerd exited: signal: killed""#, Severity::Warn),
+        ("containerd: exit status 1", Severity::Fail),
+        (r#"level=error msg="containerd exited: exit status 2""#, Severity::Fail),
+    ] {
+        assert_eq!(judge(line).unwrap().severity(), want, "{line}");
     }
 }
