@@ -89,8 +89,12 @@ fn is_of_an_api_server(path: &str) -> bool {
         path.strip_prefix("/api/v1/").is_some_and(|rest| RESOURCES.iter().any(|name| rest.starts_with(name)));
     let is_version = path == "/version" && (query.is_empty() || query.starts_with("timeout="));
     let is_group = path == "/apis" || path.starts_with("/apis/") && !path.contains("metrics.k8s.io");
+    // Its schema, which kubectl compares a file with; other servers have theirs at such paths, and no timeout.
+    let is_schema = ["/openapi/v2", "/openapi/v3", "/swagger-"].iter().any(|start| path.starts_with(start))
+        && query.contains("timeout=");
     is_core
         || is_version
+        || is_schema
         || is_group
         || matches!(path, "/api" | "/api/v1" | "/cacerts")
         || path.starts_with("/v1-k3s/")
@@ -237,6 +241,8 @@ mod tests {
             (r#"Get "https://pi/api/v1/namespaces/default/pods?limit=5": x509: "#, Peer::ApiServer),
             (r#"Get "https://pi/apis/apps/v1/deployments": x509: "#, Peer::ApiServer),
             (r#"Get "https://pi/apis/metrics.k8s.io/v1beta1": x509: "#, Peer::Other),
+            (r#"Get "https://pi/openapi/v2?timeout=32s": x509: "#, Peer::ApiServer),
+            (r#"Get "https://shop.example/openapi/v3/orders": x509: "#, Peer::Other),
             (r#"Get "https://grafana.example/api/a": x509: "#, Peer::Other),
             (r#"Get "https://forge.example/api/v1/repos": x509: "#, Peer::Other),
             (r#"Get "https://192.0.2.7:10250/metrics/resource": x509: "#, Peer::Other),
