@@ -4,9 +4,19 @@ use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 use crate::power;
 
+/// A kubelet on cgroup v1. Its line can have other names, too.
+pub(super) fn memory_required(line: &str) -> Option<Details> {
+    (required(&line.to_ascii_lowercase())? == "memory").then(Details::default)
+}
+
+fn required(lower: &str) -> Option<&str> {
+    after(lower, "for required subsystem: ", &['"', ' ', ',', ';'])
+}
+
 pub(super) fn controller(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
-    let named = after(&lower, "failed to find ", &[' '])
+    let named = required(&lower)
+        .or_else(|| after(&lower, "failed to find ", &[' ']))
         .or_else(|| after(&lower, "missing required cgroups: ", &['"']))
         .or_else(|| after(&lower, "cgroup subsystem not mounted: [", &[']']))
         .or_else(|| after(&lower, "missing controllers: ", &['"']))?;
