@@ -1,7 +1,7 @@
 //! Modules of the kernel that k3s needs, and that are missing or refused.
 
 use super::details::{Details, after};
-use crate::finding::Remedy;
+use crate::finding::{RESTART_K3S, Remedy};
 
 /// Whether k3s does not work without a module. It tries many others.
 fn is_needed(name: &str) -> bool {
@@ -66,4 +66,19 @@ pub(super) fn of_another_kernel(line: &str) -> Option<Details> {
                 .command("sudo reboot"),
             ),
     )
+}
+
+/// ipset, by which k3s applies network policies. A user without the right gets other words.
+pub(super) fn no_ip_set(line: &str) -> Option<Details> {
+    line.contains("ipset").then(|| {
+        Details::message("the kernel has no module ip_set, without which network policies have no effect").remedy(
+            Remedy::new(
+                "load it, and restart k3s. If it is not there, reboot after an upgrade of the kernel; on Ubuntu install the package \
+                 with the extra modules",
+            )
+            .command("sudo modprobe ip_set")
+            .command(RESTART_K3S)
+            .command("sudo apt-get install linux-modules-extra-raspi"),
+        )
+    })
 }

@@ -81,6 +81,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             judged("invalid module format", modules::of_another_kernel),
             judged(": version magic '", modules::of_another_kernel),
             judged(": disagrees about version of symbol ", modules::of_another_kernel),
+            judged("kernel error received: invalid argument", modules::no_ip_set),
+            judged("cannot open session to kernel", modules::no_ip_set),
             says("failed to initialize nft: protocol not supported"),
             says("can't initialize iptables table"),
             says("can't initialize ip6tables table"),
