@@ -145,6 +145,12 @@ pub(super) fn nfs_fails(line: &str) -> Option<Details> {
             "the NFS server does not have the directory of a volume",
             "compare the path of the volume with the directories that the server exports",
         )
+    } else if says(&["Protocol not supported", "transport protocol is not supported"]) {
+        (
+            "the node and the NFS server have no version of NFS in common",
+            "name a version that the server has in `mountOptions` of the volume or of its StorageClass, as `nfsvers=3` where \
+             it has no 4. The node needs nfs-common, and for version 3 netbase",
+        )
     } else {
         return None;
     };
@@ -255,6 +261,7 @@ mod tests {
                 "Output: mount.nfs: mounting nas:/x failed, reason given by server: No such file or directory",
                 Some("does not have"),
             ),
+            ("Output: mount.nfs: Protocol not supported", Some("no version of NFS in common")),
             ("Output: mount.nfs: an incorrect mount option was specified", None),
             ("mount.nfs: Connection timed out", None),
         ] {
