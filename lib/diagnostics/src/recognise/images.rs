@@ -263,6 +263,31 @@ pub(super) fn waiting(line: &str) -> Option<Details> {
     )
 }
 
+/// A part of an image that containerd has on record and not on its disk, in its words for layers and for images.
+pub(super) fn incomplete(line: &str) -> Option<Details> {
+    let unpacks = ["failed to extract layer", "unpacking image", "unpack image", "failed to resolve rootfs"];
+    if !line.contains(": not found") || !unpacks.iter().any(|words| line.contains(words)) {
+        return None;
+    }
+    let image = ["pull and unpack image \"", "ailed to pull image \"", "PullImage \""]
+        .into_iter()
+        .find_map(|before| after(line, before, &['"']))
+        .filter(|image| is_image(image))
+        .unwrap_or("IMAGE");
+    let remedy = Remedy::new(
+        "a pull or an import was interrupted, as by a power loss: remove the image, and pull it again. One that was imported \
+         from a file is imported again, from a file for this processor",
+    )
+    .command(format!("sudo k3s crictl rmi {image}"));
+    let blob = after(line, "blob sha256:", &[' ', ':']).filter(|hash| is_plain(hash));
+    let remedy = match blob {
+        Some(hash) => remedy.command(format!("sudo k3s ctr content rm sha256:{hash}")),
+        None => remedy,
+    };
+    let details = Details::message("a part of an image is missing in containerd's store on this node");
+    Some(details.remedy(remedy.command(format!("sudo k3s crictl pull {image}"))))
+}
+
 /// `imagePullPolicy: Never`, most often with an image that Docker built: k3s' containerd does not see those.
 pub(super) fn never_pulled(line: &str) -> Details {
     let image = after(line, "Container image \"", &['"', '\\']).filter(|image| is_image(image));
@@ -299,5 +324,26 @@ mod tests {
             let commands = never_pulled(line).remedy.unwrap().commands;
             assert_eq!(commands[0].to_string(), format!("docker save {want} | sudo k3s ctr images import -"));
         }
+    }
+
+    #[test]
+    fn an_incomplete_image_is_removed_by_name_and_by_the_part_that_is_missing() {
+        let commands = |line| {
+            let commands = incomplete(line).unwrap().remedy.unwrap().commands;
+            commands.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(
+            commands(
+                r#"failed to pull and unpack image "a/b:1": failed to extract layer sha256:0: blob sha256:9e expected at /x: blob not found: not found"#
+            ),
+            "sudo k3s crictl rmi a/b:1; sudo k3s ctr content rm sha256:9e; sudo k3s crictl pull a/b:1"
+        );
+        assert_eq!(
+            commands(
+                r#"Failed to pull image "$(reboot)": failed to extract layer sha256:0: blob sha256:;reboot: not found"#
+            ),
+            "sudo k3s crictl rmi IMAGE; sudo k3s crictl pull IMAGE"
+        );
+        assert_eq!(incomplete("failed to extract layer sha256:0: no space left on device"), None);
     }
 }

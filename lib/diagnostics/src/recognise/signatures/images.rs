@@ -100,6 +100,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("is not present with pull policy of never", images::never_pulled),
             tells("error: errimageneverpull", images::never_pulled),
             says("back-off pulling image \""),
+            judged("blob not found", images::incomplete),
+            judged("content digest sha256:", images::incomplete),
             judged("failed to pull image \"", images::late),
             judged("failed to get sandbox image \"", absent::of_the_sandbox),
         ],
