@@ -50,13 +50,22 @@ impl PackageUpdate<'_> {
         let (from, to) = self.record.versions();
         let (from, to) = (from.to_owned(), to.to_owned());
         say(&format!("Verifying it for up to {} s", self.host.wait.as_secs()));
+        let mut stopped = false;
         let proving = self.proves(&self.record.to);
         let proven = tokio::select! {
             proven = proving => proven,
-            why = stop.asked() => Err(why),
+            why = stop.asked() => {
+                stopped = true;
+                Err(why)
+            }
         };
+        self.record.stopped = stopped;
         if let Err(error) = proven {
             say(&format!("Config Weaver {to} could not be verified: {error:#}"));
+            // The timer reads it, also where nothing is restored.
+            if stopped && let Err(error) = self.note(self.record.phase) {
+                say(&format!("{error:#}"));
+            }
             return Ok(self.failed().await);
         }
         // Without them the next run proves it again; that it is proven is so all the same.

@@ -217,7 +217,8 @@ impl UpdateRun {
         say("Keeping the installed packages");
         self.packages.keep(&self.host.programs, &self.host.root, &from).await?;
         let begun = Timestamp::now().to_string();
-        let record = UpdateRecord { begun, from, to, units, names, one_way, phase: UpgradePhase::Forward };
+        let (stopped, phase) = (false, UpgradePhase::Forward);
+        let record = UpdateRecord { begun, from, to, units, names, one_way, stopped, phase };
         Ok(PackageUpdate { host: &self.host, journal, packages: &self.packages, record })
     }
 

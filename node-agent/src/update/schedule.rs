@@ -42,6 +42,10 @@ pub(super) async fn made(update: &UpdateRun, when: When) -> anyhow::Result<u8> {
 
 fn attempt(ended: &anyhow::Result<UpdateOutcome>, last: impl Fn() -> Option<UpdateRecord>) -> Attempt {
     let unproven = |is_back| match last() {
+        Some(record) if record.stopped => {
+            let (_, to) = record.versions();
+            Attempt::Failed(format!("it was stopped before {to} could be verified"))
+        }
         Some(record) => Attempt::Unproven { version: record.versions().1.to_owned(), is_back },
         None => Attempt::Failed("its record is gone".to_owned()),
     };

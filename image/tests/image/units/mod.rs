@@ -201,6 +201,9 @@ fn an_update_is_made_where_it_is_asked_for_and_completed_where_it_was_cut_off() 
     assert!(resume.has("Unit", "ConditionPathExists", "/var/lib/weaver/update.json"));
     assert!(resume.has("Install", "WantedBy", "multi-user.target"), "no one types it on a headless board");
     assert!(resume.service("ExecStart").unwrap().contains(" update --resume "), "it begins nothing new");
+    for name in UNCONFINED {
+        assert_eq!(units[name].service("KillMode"), Some("mixed"), "{name}: a stop would kill apt and dpkg");
+    }
 }
 
 #[test]

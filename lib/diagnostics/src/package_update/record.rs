@@ -20,6 +20,9 @@ pub struct UpdateRecord {
     /// The old versions could not read what the new ones store.
     #[serde(default)]
     pub one_way: bool,
+    /// A signal ended the proof: nothing speaks against the new versions.
+    #[serde(default)]
+    pub stopped: bool,
     /// How far it came.
     pub phase: UpgradePhase,
 }
@@ -108,6 +111,7 @@ mod tests {
             units: Vec::new(),
             names: None,
             one_way: false,
+            stopped: false,
             phase,
         }
     }

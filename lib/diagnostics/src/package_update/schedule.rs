@@ -25,7 +25,7 @@ pub enum Attempt {
     LeftOut,
     /// This version was not proven: the old one is installed again, or could not be.
     Unproven { version: String, is_back: bool },
-    /// Nothing was installed, for this reason; the timer tries again.
+    /// Nothing was installed, or it was stopped before it was proven, for this reason; the timer tries again.
     Failed(String),
 }
 

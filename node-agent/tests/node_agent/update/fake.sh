@@ -1,7 +1,7 @@
 #!/bin/sh
 # Stands for apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, tar and systemctl. What is installed is in state/: a file
 # of each package with its version and its status. `kill` names a call before or after which the caller is killed,
-# `fail` one that fails after half of its work.
+# `stop` one at which it gets SIGTERM, `fail` one that fails after half of its work.
 set -u
 here=$(dirname "$0")/..
 state=$here/state
@@ -21,6 +21,7 @@ case $* in *-o=Dir::Etc::sourcelist=/etc/apt/sources.list.d/config-weaver.source
 is() { [ -e "$here/$1" ] && [ "$(cat "$here/$1")" = "$2" ]; }
 # Once: the next run is not killed.
 dies() { if is kill "$1 $call"; then rm "$here/kill"; kill -9 $PPID; exit 1; fi; }
+stops() { if is stop "$call"; then rm "$here/stop"; kill -TERM $PPID; fi; }
 fails() {
   is fail "$call" || return 0
   cat "$here/words" >&2
@@ -34,6 +35,7 @@ put() {
 }
 
 dies before
+stops
 case $call in
   "apt-get update") fails ;;
   "apt-get simulate")

@@ -403,6 +403,21 @@ fn the_timer_leaves_out_what_was_not_proven_and_a_boot_completes_what_was_cut_of
 }
 
 #[test]
+fn what_is_stopped_before_its_proof_goes_back_and_is_tried_again_by_the_timer() {
+    let host = UpdateTestHost::new();
+    let timer = ["--yes", "--when", "daily"];
+    host.write("stop", "systemctl start");
+    let (code, said) = host.update(&timer);
+    assert_eq!((code, host.installed()), (Some(12), OLD.map(str::to_owned).into()), "{said}");
+    assert!(said.contains("0.2 could not be verified: SIGTERM came"), "{said}");
+    let noted = fs::read_to_string(host.path("root/var/lib/weaver/update-timer.json")).unwrap();
+    let want = r#""failure":"it was stopped before 0.2 could be verified","unproven":null"#;
+    assert!(noted.contains(want), "{noted}");
+    let (code, said) = host.update(&timer);
+    assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
+}
+
+#[test]
 fn where_the_way_back_fails_it_says_what_to_type_and_that_ends_it() {
     let host = UpdateTestHost::new();
     host.offers("0.2bad");
