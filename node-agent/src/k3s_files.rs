@@ -89,6 +89,7 @@ pub fn effective_without(
     effective.drop_ins = with_suffix(&config, ".d");
     effective.data_dir = effective.data_dir.or(start.data_dir);
     effective.node_name = effective.node_name.or(start.node_name);
+    effective.datastore = effective.datastore.or(start.datastore);
     effective.findings.append(&mut unreadable);
     effective.findings.extend(registries(root, effective.private_registry.as_ref()));
     effective.findings = effective.findings.into_iter().map(k3s_config::read_again).collect();

@@ -22,7 +22,7 @@ use crate::{
     yaml_node::{self, YamlNode, YamlValue},
 };
 
-pub use crate::k3s_unit::Setting;
+pub use crate::k3s_unit::{DatastoreEndpoint, Setting};
 
 /// Default data directory of k3s.
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -54,6 +54,10 @@ pub struct Effective {
     pub kubelet_args: Vec<Setting>,
     /// `private-registry`, the file of the registries.
     pub private_registry: Option<Setting>,
+    /// `datastore-endpoint`.
+    pub datastore: Option<DatastoreEndpoint>,
+    /// `default-local-storage-path`, where local-path volumes are.
+    pub local_storage: Option<Setting>,
     /// `disable-agent`: there is no kubelet.
     pub disable_agent: bool,
     /// Names that lost to a later value.
@@ -141,6 +145,15 @@ impl Effective {
                     self.private_registry =
                         path.map(|path| Setting { value: path.to_owned(), origin: place });
                 }
+                "datastore-endpoint" => {
+                    // What is no text is k3s' to refuse.
+                    let value = single(value).unwrap_or_default();
+                    self.datastore = Some(DatastoreEndpoint::of(value, place));
+                }
+                "default-local-storage-path" => {
+                    let path = single(value);
+                    self.local_storage = path.map(|path| Setting { value: path.to_owned(), origin: place });
+                }
                 "node-name" => {
                     let name = single(value);
                     self.node_name = name.map(|name| Setting { value: name.to_owned(), origin: place });
@@ -177,6 +190,13 @@ impl Effective {
                 }
                 "private-registry" => {
                     self.private_registry =
+                        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
+                }
+                "datastore-endpoint" => {
+                    self.datastore = Some(DatastoreEndpoint::of(&flag.value, flag.origin.clone()));
+                }
+                "default-local-storage-path" => {
+                    self.local_storage =
                         Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }
                 "disable-agent" => self.disable_agent = flag.value != "false",

@@ -15,6 +15,23 @@ pub struct Setting {
     pub origin: Place,
 }
 
+/// The `datastore-endpoint` of k3s, without its value, which may contain a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatastoreEndpoint {
+    /// Whether it names another database than k3s' own file.
+    pub is_elsewhere: bool,
+    pub origin: Place,
+}
+
+impl DatastoreEndpoint {
+    #[must_use]
+    pub fn of(value: &str, origin: Place) -> Self {
+        let path = value.strip_prefix("sqlite://").unwrap_or(value).split('?').next();
+        // k3s' own file as k3s itself spells it; any other path is another file.
+        Self { is_elsewhere: !matches!(path, None | Some("" | "./db/state.db")), origin }
+    }
+}
+
 /// One flag of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flag {
@@ -45,6 +62,8 @@ pub struct K3sStart {
     pub data_dir: Option<Setting>,
     /// The node's name of its environment, asked last too.
     pub node_name: Option<Setting>,
+    /// The datastore of its environment, asked last too.
+    pub datastore: Option<DatastoreEndpoint>,
 }
 
 /// The environment files that the unit names; `true` where it may be missing.
@@ -76,7 +95,9 @@ pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> K3sStart {
     let config_file =
         variable("K3S_CONFIG_FILE").or_else(by_flag).filter(|setting| !setting.value.is_empty());
     let (data_dir, node_name) = (variable("K3S_DATA_DIR"), variable("K3S_NODE_NAME"));
-    K3sStart { flags, config_file, data_dir, node_name }
+    let datastore = variable("K3S_DATASTORE_ENDPOINT")
+        .map(|Setting { value, origin }| DatastoreEndpoint::of(&value, origin));
+    K3sStart { flags, config_file, data_dir, node_name, datastore }
 }
 
 /// The flags of the command that the unit starts, in order. `units` are the

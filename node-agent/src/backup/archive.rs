@@ -49,7 +49,7 @@ impl<W: Write> ArchiveWriter<W> {
         Self { archive: Builder::new(to), hashes: BTreeMap::new(), progress }
     }
 
-    /// Adds a member. One that has gone since it was listed is none.
+    /// Adds a member. One of a volume that has gone since it was listed is none.
     ///
     /// # Errors
     /// It cannot be read, or the archive not be written.
@@ -70,7 +70,9 @@ impl<W: Write> ArchiveWriter<W> {
             return Ok(());
         }
         let metadata = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && name.starts_with(VOLUMES) => {
+                return Ok(());
+            }
             metadata => metadata.with_context(what)?,
         };
         header.set_metadata(&metadata);
@@ -115,14 +117,14 @@ impl<W: Write> ArchiveWriter<W> {
     }
 }
 
-/// Opens a file; `None` for one that has gone. In a volume a pod may replace the file by a link or a pipe, or its
+/// Opens a file; `None` for one of a volume that has gone. There a pod may replace the file by a link or a pipe, or its
 /// directory by a link, so that root would read another file: only the file that was listed is opened, or none.
 fn open(source: &ArchiveInput) -> io::Result<Option<File>> {
     let ArchiveInput { name, path, .. } = source;
     let is_tenants = name.starts_with(VOLUMES);
     let flags = if is_tenants { nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK } else { 0 };
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if is_tenants && error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if is_tenants && error.raw_os_error() == Some(nix::libc::ELOOP) => return Ok(None),
         file => file?,
     };

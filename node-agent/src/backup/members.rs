@@ -6,6 +6,8 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use weaver_diagnostics::k3s_config::Setting;
+use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, OF_STATE};
 
@@ -15,6 +17,9 @@ use crate::host::Host;
 /// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep files
 /// there that k3s' configuration names, such as those of its hardening guide.
 const NOT_OF_SERVER: [&str; 4] = ["db", "etc", "logs", "static"];
+
+/// Without them k3s makes another CA, and no kubeconfig of before works: of `server`, too.
+const CA: [&str; 2] = ["tls/server-ca.crt", "tls/server-ca.key"];
 
 /// Where the parts are, as the host names them.
 #[derive(Debug, Clone)]
@@ -54,10 +59,17 @@ impl BackupLayout {
     }
 }
 
-/// Why there is no datastore of SQLite where it is not there.
+/// Why the datastore is no file of SQLite here. What is configured decides before what is there: the file of before
+/// stays where k3s uses another database.
 #[must_use]
 pub fn other_datastore(host: &Host, layout: &BackupLayout) -> Option<String> {
     let root = &host.root;
+    if let Some(endpoint) = host.effective().datastore.filter(|endpoint| endpoint.is_elsewhere) {
+        return Some(format!(
+            "the datastore of this k3s is a database elsewhere, by `datastore-endpoint` in {}, which has its own backups",
+            endpoint.origin
+        ));
+    }
     if root.is_dir(layout.data_dir.join("server/db/etcd")) {
         return Some(
             "the datastore of this k3s is etcd, which `sudo k3s etcd-snapshot save` saves".to_owned(),
@@ -68,10 +80,24 @@ pub fn other_datastore(host: &Host, layout: &BackupLayout) -> Option<String> {
         .then(|| "the datastore of this k3s is a database elsewhere, which has its own backups".to_owned())
 }
 
+/// Why `--volumes` would save nothing of this k3s.
+#[must_use]
+pub fn volumes_elsewhere(host: &Host, layout: &BackupLayout) -> Option<UpgradeRefusal> {
+    let Setting { value, origin } = host.effective().local_storage?;
+    let is_usual = value.is_empty() || Path::new(&value) == layout.directory(BackupRoot::Volumes);
+    (!is_usual).then(|| {
+        let what = format!(
+            "the local-path volumes are in {value}, by `default-local-storage-path` in {origin}, and --volumes saves {}",
+            layout.directory(BackupRoot::Volumes).display()
+        );
+        UpgradeRefusal::new(what, "leave out --volumes, and save that directory by other means")
+    })
+}
+
 /// All members but the manifest; `copy` is the copy of the datastore.
 ///
 /// # Errors
-/// A directory cannot be read.
+/// A directory cannot be read, or there is no CA.
 pub fn list(
     host: &Host,
     layout: &BackupLayout,
@@ -80,15 +106,17 @@ pub fn list(
 ) -> anyhow::Result<Vec<ArchiveInput>> {
     let real = |path: PathBuf| host.root.real(path);
     let server = real(layout.directory(BackupRoot::Server));
-    ensure!(
-        server.join("tls").is_dir(),
-        "there is no CA of a server in {}: is this the server, and has k3s run?",
-        layout.data_dir.join("server/tls").display()
-    );
     let mut sources =
         vec![ArchiveInput { name: DATASTORE.to_owned(), path: copy.to_owned(), kind: EntryKind::File }];
     for name in names(&server)?.iter().filter(|name| !NOT_OF_SERVER.contains(&name.as_str())) {
         add(&mut sources, BackupRoot::Server, name, &server.join(name))?;
+    }
+    for name in CA {
+        ensure!(
+            sources.iter().any(|source| source.name.strip_prefix(BackupRoot::Server.prefix()) == Some(name)),
+            "there is no CA of a server: {} is missing: is this the server, and has k3s run?",
+            layout.directory(BackupRoot::Server).join(name).display()
+        );
     }
     for part in [BackupRoot::Configuration, BackupRoot::NodePassword] {
         for name in names(&real(layout.directory(part)))? {
@@ -115,12 +143,13 @@ pub fn list(
 }
 
 /// Adds a file, or a directory with all that is in it. Anything that is no file, directory or link, such as a socket,
-/// is skipped; so is what has gone.
+/// is skipped; so is what a pod has removed meanwhile, or this node does not have.
 fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Path) -> anyhow::Result<()> {
     let what = || format!("cannot read {}", path.display());
     // In a volume a link is stored as a link, elsewhere as its target: a file that its owner keeps in another
     // directory.
     let metadata = if part == BackupRoot::Volumes { fs::symlink_metadata(path) } else { fs::metadata(path) };
+    let may_be_missing = matches!(part, BackupRoot::Volumes | BackupRoot::State | BackupRoot::WeaverToml);
     let kind = match metadata {
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
             bail!(
@@ -128,7 +157,7 @@ fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Pa
                 path.display()
             )
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && may_be_missing => return Ok(()),
         metadata => metadata.with_context(what)?.file_type(),
     };
     let mut push = |kind| {

@@ -19,7 +19,7 @@ mod show;
 mod swap;
 mod target;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
-use weaver_diagnostics::node_backup::manifest::{BackupManifest, DATASTORE, FORMAT};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, DATASTORE, FORMAT, VOLUMES};
 use weaver_diagnostics::node_backup::name;
 use weaver_host::progress::Progress;
 
@@ -79,6 +79,8 @@ pub struct MadeBackup {
     pub path: PathBuf,
     pub bytes: u64,
     pub manifest: BackupManifest,
+    /// The directory in which no volume was found, where they are wanted.
+    pub no_volumes: Option<PathBuf>,
     /// The names of older ones that were removed.
     pub removed: Vec<String>,
     /// Why one was not.
@@ -105,11 +107,14 @@ pub async fn before_upgrade(
     program: &Path,
 ) -> anyhow::Result<Option<MadeBackup>> {
     let layout = BackupLayout::of(host, state_dir);
-    if host.role() == Role::Agent || !host.root.exists(layout.datastore()) {
+    let is_none = host.role() == Role::Agent
+        || members::other_datastore(host, &layout).is_some()
+        || !host.root.exists(layout.datastore());
+    if is_none {
         return Ok(None);
     }
     let target = host.root.real(state_dir).join(BEFORE_UPGRADE);
-    make_private(&target)?;
+    let is_made = make_private(&target);
     let request = BackupRequest {
         host: host.clone(),
         state_dir: state_dir.to_owned(),
@@ -121,13 +126,23 @@ pub async fn before_upgrade(
         must_be_mounted: false,
         seal: Seal::Open,
     };
-    to(request).await.map(Some)
+    let made = match is_made {
+        Ok(()) => to(request).await,
+        Err(error) => Err(error),
+    };
+    made.map(Some).map_err(|error| {
+        let waits = error.chain().any(|cause| matches!(cause.downcast_ref(), Some(TryLockError::WouldBlock)));
+        // Where another one runs it is made as soon as that has finished.
+        let remedy = if waits { "" } else { ": `--no-backup` skips it" };
+        error.context(format!("no backup could be made, and nothing was changed{remedy}"))
+    })
 }
 
 fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBackup> {
     let BackupRequest { host, state_dir, target, volumes, keep, since, must_be_mounted, seal, .. } = request;
     let layout = BackupLayout::of(host, state_dir);
-    if let Some(refusal) = of_the_node(host, &layout) {
+    let of_volumes = || volumes.then(|| members::volumes_elsewhere(host, &layout)).flatten();
+    if let Some(refusal) = of_the_node(host, &layout).or_else(of_volumes) {
         bail!(Refused(vec![refusal]));
     }
     let node =
@@ -151,6 +166,8 @@ fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBack
     let copy = scratch.0.join("state.db");
     let live = host.root.real(layout.datastore());
     let sources = members::list(host, &layout, &live, *volumes)?;
+    let has_volumes = sources.iter().any(|source| source.name.starts_with(VOLUMES));
+    let no_volumes = (*volumes && !has_volumes).then(|| layout.directory(BackupRoot::Volumes));
     let needed = members::size(&sources);
     let boot_dir = host.root.real(&layout.boot_dir);
     let cards = [host.root.real("/"), host.root.real(&layout.data_dir)];
@@ -194,7 +211,7 @@ fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBack
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         Ok(removed) => (removed.unwrap_or_default(), None),
     };
-    Ok(MadeBackup { path: backup.path(), bytes, manifest, removed, not_removed })
+    Ok(MadeBackup { path: backup.path(), bytes, manifest, no_volumes, removed, not_removed })
 }
 
 /// FAT, exFAT and NTFS have only the modes of their mount options.
@@ -251,7 +268,7 @@ fn of_the_node(host: &Host, layout: &BackupLayout) -> Option<UpgradeRefusal> {
 }
 
 fn reported(made: &MadeBackup) -> String {
-    let MadeBackup { path, bytes, manifest, removed, not_removed } = made;
+    let MadeBackup { path, bytes, manifest, no_volumes, removed, not_removed } = made;
     let BackupManifest { node, revision, members, .. } = manifest;
     let mut text = format!(
         "wrote {}: {node} at revision {revision}, {} files, {} MiB, read back and checked",
@@ -259,6 +276,9 @@ fn reported(made: &MadeBackup) -> String {
         members.len(),
         bytes.div_ceil(1 << 20)
     );
+    if let Some(directory) = no_volumes {
+        text = text + "\nno volume is in it: there is none in " + &directory.display().to_string();
+    }
     for name in removed {
         text = text + "\nremoved " + name;
     }

@@ -1,5 +1,7 @@
 //! On a host of a test's own, whose k3s writes to its datastore meanwhile.
 
+mod configured;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 

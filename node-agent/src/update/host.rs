@@ -75,9 +75,7 @@ impl UpdateHost {
     /// It cannot be saved.
     pub async fn back_up(&self) -> anyhow::Result<Option<PathBuf>> {
         let Some(K3sNode { host, program, .. }) = &self.node else { return Ok(None) };
-        let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await;
-        let made =
-            made.context("no backup could be made, and nothing was changed: `--no-backup` skips it")?;
+        let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await?;
         Ok(made.map(|made| made.path))
     }
 

@@ -122,10 +122,7 @@ impl UpgradeRun {
             return Ok(());
         }
         let K3sNode { host, program, .. } = &self.node;
-        let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await;
-        let made =
-            made.context("no backup could be made, and nothing was changed: `--no-backup` skips it")?;
-        if let Some(made) = made {
+        if let Some(made) = backup::before_upgrade(host, &self.state_as_known, &program.installed).await? {
             say(&format!("The state of k3s is saved in {}", made.path.display()));
         }
         Ok(())

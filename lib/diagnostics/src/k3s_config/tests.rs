@@ -82,6 +82,28 @@ fn the_owners_address_is_known_from_files_and_flags() {
 }
 
 #[test]
+fn a_datastore_elsewhere_is_known_from_files_and_flags_and_its_value_is_dropped() {
+    let endpoint = |text: &str| file("/c.yaml", &format!("datastore-endpoint: {text}\n"));
+    let postgres = || endpoint("postgres://k3s:hunter2@db/k3s");
+    for (files, flags, want) in [
+        (vec![], vec![], None),
+        (vec![postgres()], vec![], Some(true)),
+        (vec![postgres(), endpoint("sqlite://")], vec![], Some(false)),
+        (vec![endpoint("sqlite://"), postgres()], vec![], Some(true)),
+        (vec![endpoint("")], vec![], Some(false)),
+        (vec![endpoint("sqlite://./db/state.db?_journal=WAL")], vec![], Some(false)),
+        (vec![endpoint("sqlite:///mnt/ssd/state.db")], vec![], Some(true)),
+        (vec![postgres()], vec![flag("datastore-endpoint", "")], Some(false)),
+        (vec![], vec![flag("datastore-endpoint", "https://u:hunter2@etcd:2379")], Some(true)),
+    ] {
+        let merged = merge(&files, &flags);
+        let found = merged.datastore.as_ref().map(|endpoint| endpoint.is_elsewhere);
+        assert_eq!(found, want, "{files:?} {flags:?}");
+        assert!(!format!("{merged:?}").contains("hunter2"));
+    }
+}
+
+#[test]
 fn every_name_knows_its_place() {
     let merged = merge(&[file("/c.yaml", "# note\ntls-san:\n  - a\n  - b\n")], &[]);
     assert_eq!(merged.tls_san[1].origin, Place::at("/c.yaml", 4, 5));

@@ -194,6 +194,7 @@ fn the_state_of_k3s_is_saved_first_and_nothing_changes_where_it_cannot_be() {
     fs::set_permissions(host.path("root/usr/local/bin/k3s"), fs::Permissions::from_mode(0o755)).unwrap();
     host.write("root/proc/sys/kernel/hostname", "raspi\n");
     host.write("root/var/lib/rancher/k3s/server/tls/server-ca.crt", "raspi");
+    host.write("root/var/lib/rancher/k3s/server/tls/server-ca.key", "secret");
     host.write(DATASTORE, "no database");
     let (code, said) = host.update(&["--yes"]);
     assert_eq!((code, host.installed()), (Some(1), OLD.map(str::to_owned).into()), "{said}");

@@ -1,0 +1,106 @@
+//! What k3s is configured to use decides, and not what is there.
+
+use super::*;
+
+#[tokio::test]
+async fn a_datastore_elsewhere_is_refused_although_the_file_of_before_is_there() {
+    const ENDPOINT: &str = "postgres://k3s:hunter2@db.lan:5432/k3s";
+    let old = BackupScene::new("raspi", 40);
+    let backup = old.backup().await;
+    for (path, text) in [
+        ("/etc/rancher/k3s/config.yaml", "datastore-endpoint: VALUE\n"),
+        ("/etc/rancher/k3s/config.yaml.d/50-mine.yaml", "datastore-endpoint: VALUE\n"),
+        ("/etc/systemd/system/k3s.service", "[Service]\nExecStart=k3s server --datastore-endpoint=VALUE\n"),
+        ("/etc/systemd/system/k3s.service.d/1.conf", "[Service]\nEnvironment=K3S_DATASTORE_ENDPOINT=VALUE\n"),
+    ] {
+        let scene = BackupScene::new("raspi", 3);
+        scene.write(path, &text.replace("VALUE", ENDPOINT));
+        let error = to(scene.request(&scene.at("/backups"))).await.unwrap_err();
+        let said = format!("{error:#} {error:?}");
+        assert!(error.is::<Refused>() && said.contains(path), "{said}");
+        assert!(!said.contains("hunter2") && scene.names("/backups").is_empty(), "{said}");
+        let request = scene.request(Path::new("/"));
+        let made = before_upgrade(&request.host, &request.state_dir, &request.program).await.unwrap();
+        assert!(made.is_none(), "{path}: {made:?}");
+        let code = scene.run(&["restore", backup.to_str().unwrap()]).await.unwrap();
+        assert_eq!((code, scene.read("/calls")), (exit_code::KNOWN_BAD, String::new()), "{path}");
+    }
+    let own = BackupScene::new("raspi", 3);
+    own.write("/etc/rancher/k3s/config.yaml", "datastore-endpoint: sqlite://\n");
+    assert_eq!(to(own.request(&own.at("/backups"))).await.unwrap().manifest.rows, 3);
+}
+
+#[tokio::test]
+async fn volumes_that_are_elsewhere_are_refused_and_their_absence_is_reported() {
+    let scene = BackupScene::new("raspi", 1);
+    let config = "/etc/rancher/k3s/config.yaml";
+    let with = || BackupRequest { volumes: true, ..scene.request(&scene.at("/backups")) };
+    scene.write(config, "default-local-storage-path: /mnt/ssd\n");
+    let error = to(with()).await.unwrap_err();
+    let said = error.to_string();
+    assert!(
+        error.is::<Refused>() && said.contains("/mnt/ssd, by `default-local-storage-path` in "),
+        "{said}"
+    );
+    assert!(scene.names("/backups").is_empty());
+    assert!(
+        to(scene.request(&scene.at("/backups"))).await.is_ok(),
+        "without them there is nothing against it"
+    );
+
+    scene.write(config, "default-local-storage-path: /var/lib/rancher/k3s/storage/\n");
+    let made = to(with()).await.unwrap();
+    assert_eq!(made.no_volumes, None);
+    assert!(made.manifest.members.contains_key("k3s/storage/pvc-1/data"));
+    fs::remove_dir_all(scene.at("/var/lib/rancher/k3s/storage")).unwrap();
+    let said = reported(&to(with()).await.unwrap());
+    assert!(said.ends_with("no volume is in it: there is none in /var/lib/rancher/k3s/storage"), "{said}");
+}
+
+#[tokio::test]
+async fn a_backup_without_the_ca_is_an_error_and_removes_no_older_one() {
+    for name in ["server-ca.crt", "server-ca.key"] {
+        let scene = BackupScene::new("raspi", 1);
+        let older = format!("weaver-backup-{}-20200101T000000Z.tar", scene.owner());
+        scene.write(&format!("/backups/{older}"), "");
+        fs::remove_file(scene.at("/var/lib/rancher/k3s/server/tls").join(name)).unwrap();
+        let request = BackupRequest { keep: Some(1), ..scene.request(&scene.at("/backups")) };
+        let error = to(request).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("tls/{name} is missing")), "{error}");
+        assert_eq!(scene.names("/backups"), [older]);
+    }
+}
+
+#[test]
+fn only_a_volume_may_lose_a_member_while_it_is_read() {
+    use archive::{ArchiveInput, EntryKind};
+    let dir = tempfile::tempdir().unwrap();
+    for (name, is_lost) in [("k3s/storage/pvc-1/data", true), ("k3s/server/token", false)] {
+        for kind in [EntryKind::File, EntryKind::Directory] {
+            let mut writer = ArchiveWriter::new(Vec::new(), Progress::waiting("archive"));
+            let (name, path) = (name.to_owned(), dir.path().join("gone"));
+            let added = writer.add(&ArchiveInput { name: name.clone(), path, kind });
+            assert_eq!(added.is_ok(), is_lost, "{name} {kind:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn leaving_out_the_backup_is_no_advice_while_another_one_runs() {
+    let scene = BackupScene::new("raspi", 1);
+    let request = scene.request(Path::new("/"));
+    let fails = async || {
+        let made = before_upgrade(&request.host, &request.state_dir, &request.program).await;
+        format!("{:#}", made.unwrap_err())
+    };
+    let held = lock(&scene.at("/var/lib/weaver")).unwrap();
+    let said = fails().await;
+    assert!(
+        said.contains("another backup or restore is running: wait") && !said.contains("--no-backup"),
+        "{said}"
+    );
+    drop(held);
+    fs::remove_file(scene.at("/var/lib/rancher/k3s/server/tls/server-ca.key")).unwrap();
+    let said = fails().await;
+    assert!(said.contains("nothing was changed: `--no-backup` skips it"), "{said}");
+}
