@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown, symlink};
+use std::os::unix::fs::{
+    DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, lchown, symlink,
+};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -217,7 +219,7 @@ fn file(
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let mut made = made.with_context(what)?;
         let read = copy(&mut content, &mut made).with_context(what)?;
-        settle(&path, &header, keeps_owners).with_context(what)?;
+        settle(&made, &header, keeps_owners).with_context(what)?;
         read
     } else {
         copy(&mut content, &mut io::sink()).context("cannot read the backup")?
@@ -246,10 +248,12 @@ fn make_directory(root: &Path, path: &Path, header: &Header, keeps_owners: bool)
     let path = within(root, path)?;
     let what = || format!("cannot make {}", path.display());
     match fs::create_dir(&path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_symlink() => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made.with_context(what)?,
     }
-    settle(&path, header, keeps_owners).with_context(what)
+    let flags = nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW;
+    let made = OpenOptions::new().read(true).custom_flags(flags).open(&path).with_context(what)?;
+    settle(&made, header, keeps_owners).with_context(what)
 }
 
 fn link(root: &Path, path: &Path, entry: &Entry<'_, impl Read>, keeps_owners: bool) -> anyhow::Result<()> {
@@ -258,35 +262,43 @@ fn link(root: &Path, path: &Path, entry: &Entry<'_, impl Read>, keeps_owners: bo
     let to = entry.link_name().with_context(what)?.with_context(what)?;
     symlink(to, &path).with_context(what)?;
     if keeps_owners {
-        own(&path, entry.header()).with_context(what)?;
+        let (user, group) = owner(entry.header()).with_context(what)?;
+        lchown(&path, Some(user), Some(group)).with_context(what)?;
     }
     Ok(())
 }
 
-/// The path below `root`, whose directory is made; no link leads out of it.
+/// The path below `root`, whose directory is made; no link leads out of it, and nothing is made before that is known.
 fn within(root: &Path, below: &Path) -> anyhow::Result<PathBuf> {
     let path = root.join(below);
     let parent = path.parent().unwrap_or(root);
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
-    made.with_context(|| format!("cannot make {}", parent.display()))?;
-    let (real, real_root) = (fs::canonicalize(parent)?, fs::canonicalize(root)?);
-    if !real.starts_with(real_root) {
+    let make = |directory: &Path| {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.with_context(|| format!("cannot make {}", directory.display()))
+    };
+    make(root)?;
+    let real_root = fs::canonicalize(root)?;
+    let is_there = |path: &&Path| path.symlink_metadata().is_ok();
+    let deepest = parent.ancestors().find(is_there).unwrap_or(root);
+    if !fs::canonicalize(deepest).is_ok_and(|real| real.starts_with(real_root)) {
         bail!(Damage::Path(below.display().to_string()));
     }
+    make(parent)?;
     Ok(path)
 }
 
-/// Sets the owner, where wanted, and the mode that it had.
-fn settle(path: &Path, header: &Header, keeps_owners: bool) -> io::Result<()> {
+/// Sets the owner, where wanted, and the mode that it had, of what is open: a path may lead elsewhere by now.
+fn settle(made: &File, header: &Header, keeps_owners: bool) -> io::Result<()> {
     if keeps_owners {
-        own(path, header)?;
+        let (user, group) = owner(header)?;
+        fchown(made, Some(user), Some(group))?;
     }
-    fs::set_permissions(path, Permissions::from_mode(header.mode()? & 0o7777))
+    made.set_permissions(Permissions::from_mode(header.mode()? & 0o7777))
 }
 
-fn own(path: &Path, header: &Header) -> io::Result<()> {
+fn owner(header: &Header) -> io::Result<(u32, u32)> {
     let id = |id: io::Result<u64>| id.and_then(|id| u32::try_from(id).map_err(io::Error::other));
-    lchown(path, Some(id(header.uid())?), Some(id(header.gid())?))
+    Ok((id(header.uid())?, id(header.gid())?))
 }
 
 /// Hashes what passes through it.

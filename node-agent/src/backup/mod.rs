@@ -16,6 +16,7 @@ pub mod restore;
 pub mod schedule;
 mod seal;
 mod show;
+mod staged;
 mod swap;
 mod target;
 

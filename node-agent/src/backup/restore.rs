@@ -4,43 +4,37 @@
 //! moves are recorded before they are made, so that a restore that is interrupted is completed by the next boot or the
 //! next run; the old files are kept under another name. Failure: the error says whether anything was changed.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
 use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot};
-use weaver_diagnostics::node_backup::record::{PathSwap, RestorePhase, RestoreRecord};
+use weaver_diagnostics::node_backup::record::{RestorePhase, RestoreRecord};
 use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
-use super::archive::{self, RestoreTargets};
 use super::args::RestoreArgs;
-use super::common::{Nowhere, Refused, refused};
-use super::journal::{boot, lock, note, pending};
+use super::common::{Refused, refused};
+use super::journal::{lock, note, pending};
 use super::members::{self, BackupLayout};
 use super::seal::DecryptionArgs;
-use super::show::open;
-use super::{datastore, swap};
+use super::staged::{Laid, contents};
+use super::swap;
 use weaver_host::durable_file::{flush_directory_of, if_there};
 
 use crate::facts::mounts::Mounts;
 use crate::facts::storage::{existing, space};
-use crate::host_root::HostRoot;
 use crate::k3s_version::version_of;
 use crate::systemctl::Systemctl;
+use crate::upgrade::carry_out::Stop;
 use crate::upgrade::{K3sNode, say};
 
-const RESTORED: &str = "restored";
-const KEPT: &str = "before-restore";
-/// What the kubelet showed to the cluster that was here.
-const STALE: &str = "agent/client-kubelet.crt";
 /// They write to what is replaced, or use it.
-const UNITS: [&str; 3] = ["weaver-operator.service", "weaver-node-agent.service", "k3s.service"];
+const UNITS: [&str; 3] = ["weaver-operator.service", "weaver-node-agent.service", K3S];
+const K3S: &str = "k3s.service";
 
 /// Runs `restore`; returns the exit code of the process.
 ///
@@ -69,6 +63,7 @@ pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
         }
         (None, None) => {
             say("No restore was interrupted: nothing had to be done.");
+            restore.say_if_stopped().await;
             return Ok(exit_code::FINE);
         }
         (None, Some(file)) => match restore.lay(file, args.keys, args.take_name, args.node.dry_run).await {
@@ -105,17 +100,15 @@ impl RestoreRun {
         dry_run: bool,
     ) -> anyhow::Result<Option<RestoreRecord>> {
         let (reading, by) = (file.clone(), keys.clone());
-        let manifest = tokio::task::spawn_blocking(move || {
-            archive::read(open(&reading, &by)?, &Nowhere).with_context(|| reading.display().to_string())
-        });
-        let manifest = manifest.await.context("cannot read the backup")??;
+        let read = tokio::task::spawn_blocking(move || contents(&reading, &by));
+        let (manifest, parts) = read.await.context("cannot read the backup")??;
         let card = self.card(takes_name, &file).await;
         let refusals = refusals(&card, &manifest);
         if !refusals.is_empty() {
             bail!(Refused(refusals));
         }
         let laid = Laid { layout: self.layout.clone(), root: self.node.host.root.clone() };
-        let mut record = laid.record(&manifest);
+        let mut record = laid.record(&manifest, &parts);
         if dry_run {
             say(&would(&manifest, &record, |kept| laid.root.exists(kept)));
             return Ok(None);
@@ -172,20 +165,20 @@ impl RestoreRun {
         parts.into_iter().filter_map(|part| why(self.layout.directory(part))).collect()
     }
 
-    /// Stops what uses the state, replaces it by the restored one, and proves that.
+    /// Stops what uses the state, replaces it by the restored one, and proves that. A signal ends it until it is
+    /// recorded, and k3s is started again; from then on it is finished.
     async fn swap_in(&self, mut record: RestoreRecord) -> anyhow::Result<u8> {
         let root = &self.node.host.root;
-        say("Stopping k3s, the node agent and the operator (pods keep running)");
-        for unit in UNITS {
-            if let Err(error) = self.systemctl.stop(unit).await {
-                self.start().await;
-                return Err(error)
-                    .context("nothing was changed: k3s must not run while its state is replaced");
-            }
+        let is_begun = pending(&self.state_dir)?.is_some();
+        if !is_begun {
+            self.remove_kept(&record).context("nothing else was changed")?;
         }
-        if let Err(error) = self.begin(&mut record) {
+        let mut stop = Stop::listen()?;
+        say("Stopping k3s, the node agent and the operator (pods keep running)");
+        let stopped = self.stop(&mut stop, is_begun).await;
+        if let Err(error) = stopped.and_then(|()| note(&self.state_dir, &mut record, RestorePhase::Swap)) {
             self.start().await;
-            return Err(error).context("nothing was changed");
+            return Err(error).context("the state of this node is as it was");
         }
         let swapped = swap::all(root, &record, &mut || Ok(()));
         swapped.context(
@@ -199,10 +192,18 @@ impl RestoreRun {
         self.start().await;
         say(&format!("Starting k3s, and verifying it for up to {} s", self.node.wait.as_secs()));
         let wanted = WantedNode { role: Role::Server, version: None, names: Vec::new() };
-        if let Err(error) = self.node.prove(&wanted).await {
-            say(&format!(
-                "k3s did not become ready on the restored state: {error:#}\nIts log says why:\n  sudo weaver explain --journal k3s"
-            ));
+        let unproven = tokio::select! {
+            proven = self.node.prove(&wanted) => proven.err().map(|error| {
+                format!(
+                    "k3s did not become ready on the restored state: {error:#}\nIts log says why:\n  sudo weaver explain --journal k3s"
+                )
+            }),
+            why = stop.asked() => Some(format!(
+                "k3s starts on the restored state and was not verified: {why}\nThis shows whether it is ready:\n  sudo weaver doctor"
+            )),
+        };
+        if let Some(why) = unproven {
+            say(&why);
             return Ok(exit_code::KNOWN_BAD);
         }
         say(
@@ -211,11 +212,21 @@ impl RestoreRun {
         Ok(exit_code::FINE)
     }
 
-    /// Frees the names of the kept files, and records that it begins.
-    fn begin(&self, record: &mut RestoreRecord) -> anyhow::Result<()> {
-        if pending(&self.state_dir)?.is_some() {
-            return Ok(());
+    /// Stops what uses the state; a signal ends that, unless files are replaced already.
+    async fn stop(&self, stop: &mut Stop, is_begun: bool) -> anyhow::Result<()> {
+        for unit in UNITS {
+            tokio::select! {
+                stopped = self.systemctl.stop(unit) => {
+                    stopped.context("k3s must not run while its state is replaced")?;
+                }
+                why = stop.asked(), if !is_begun => return Err(why),
+            }
         }
+        Ok(())
+    }
+
+    /// Frees the names of the kept files. That may take long, and k3s runs meanwhile.
+    fn remove_kept(&self, record: &RestoreRecord) -> anyhow::Result<()> {
         for swap in &record.swaps {
             // The kept files of an earlier restore are replaced by the present ones.
             let kept = self.node.host.root.real(&swap.kept);
@@ -224,7 +235,19 @@ impl RestoreRun {
                 .and_then(|()| if_there(flush_directory_of(&kept)))
                 .with_context(|| format!("cannot remove {}", swap.kept))?;
         }
-        note(&self.state_dir, record, RestorePhase::Swap)
+        Ok(())
+    }
+
+    /// Says how k3s is started, where it is stopped: as an earlier version left it that was ended in the middle.
+    async fn say_if_stopped(&self) {
+        if let Ok(state) = self.systemctl.state(K3S).await
+            && !state.may_run()
+        {
+            say(&format!(
+                "k3s is not running ({K3S} is {}). This starts it:\n  sudo systemctl start {K3S} weaver-node-agent.service",
+                state.active
+            ));
+        }
     }
 
     async fn start(&self) {
@@ -233,116 +256,6 @@ impl RestoreRun {
                 say(&format!("{unit} was not started: {error}"));
             }
         }
-    }
-}
-
-/// A backup next to what is there.
-#[derive(Clone)]
-struct Laid {
-    layout: BackupLayout,
-    root: HostRoot,
-}
-
-impl Laid {
-    /// The moves that will be made.
-    fn record(&self, manifest: &BackupManifest) -> RestoreRecord {
-        let mut swaps = Vec::new();
-        for part in BackupRoot::ALL {
-            let below = || manifest.members.keys().filter_map(move |name| name.strip_prefix(part.prefix()));
-            let directory = self.layout.directory(part);
-            let next_to = |path: &Path, is_on_fat| PathSwap {
-                target: path.display().to_string(),
-                restored: self.next_to(part, path, RESTORED),
-                kept: self.next_to(part, path, KEPT),
-                is_on_fat,
-            };
-            match part {
-                BackupRoot::State | BackupRoot::WeaverToml => {
-                    let files: BTreeSet<_> = below().collect();
-                    let is_on_fat = part == BackupRoot::WeaverToml;
-                    swaps.extend(files.into_iter().map(|name| next_to(&directory.join(name), is_on_fat)));
-                }
-                _ if below().next().is_some() => swaps.push(next_to(&directory, false)),
-                _ => {}
-            }
-        }
-        RestoreRecord {
-            begun: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            node: manifest.node.clone(),
-            made: manifest.made.clone(),
-            swaps,
-            stale: vec![self.layout.data_dir.join(STALE).display().to_string()],
-            boot: boot(&self.root),
-            phase: RestorePhase::Swap,
-        }
-    }
-
-    /// On the same file system, where a rename copies nothing; a file of the boot partition goes to the state
-    /// directory.
-    fn next_to(&self, part: BackupRoot, path: &Path, suffix: &str) -> String {
-        let own = path.with_added_extension(suffix);
-        let path = match (part, own.file_name()) {
-            (BackupRoot::WeaverToml, Some(name)) => self.layout.state_dir.join(name),
-            _ => own,
-        };
-        path.display().to_string()
-    }
-
-    /// Writes all of the backup next to what is there, onto the disk, and checks it.
-    fn stage(&self, file: &Path, keys: &DecryptionArgs, record: &RestoreRecord) -> anyhow::Result<()> {
-        self.discard(record);
-        let manifest = archive::read(open(file, keys)?, self).context("nothing was changed")?;
-        let restored = |path: &str| {
-            let swap = record.swaps.iter().find(|swap| swap.target == path);
-            swap.map(|swap| self.root.real(&swap.restored))
-        };
-        let server = restored(&self.layout.directory(BackupRoot::Server).display().to_string());
-        let server = server.context("the backup holds no server")?;
-        let found = datastore::check(&server.join("db/state.db"))?;
-        if found.revision != manifest.revision {
-            bail!(
-                "its datastore has revision {}, and its manifest says {}",
-                found.revision,
-                manifest.revision
-            );
-        }
-        for swap in &record.swaps {
-            let path = self.root.real(&swap.restored);
-            let flushed = File::open(&path).and_then(|opened| Ok(nix::unistd::syncfs(&opened)?));
-            flushed.with_context(|| format!("cannot write {} to its disk", path.display()))?;
-        }
-        Ok(())
-    }
-
-    /// Removes the staged files; what remains is removed before the next are staged.
-    fn discard(&self, record: &RestoreRecord) {
-        for swap in &record.swaps {
-            let _ = swap::remove(&self.root.real(&swap.restored));
-        }
-    }
-}
-
-impl RestoreTargets for Laid {
-    fn target(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)> {
-        let directory = self.layout.directory(part);
-        Some(match part {
-            BackupRoot::State | BackupRoot::WeaverToml => {
-                let path = PathBuf::from(self.next_to(part, &directory.join(below), RESTORED));
-                let (parent, name) = (path.parent()?, path.file_name()?);
-                (self.root.real(parent), PathBuf::from(name))
-            }
-            _ => {
-                let path = self.next_to(part, &directory, RESTORED);
-                let root = self.root.real(&path);
-                // Made here, so that no link can lead out of it.
-                fs::create_dir_all(&root).ok()?;
-                (root, PathBuf::from(below))
-            }
-        })
-    }
-
-    fn keeps_owners(&self) -> bool {
-        nix::unistd::geteuid().is_root()
     }
 }
 

@@ -38,13 +38,13 @@ pub fn all(root: &HostRoot, record: &RestoreRecord, cut: Cut<'_>) -> anyhow::Res
 
 fn rename(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
     let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
-    if fs::symlink_metadata(&restored).is_err() {
+    if !is_there(&restored)? {
         // It was moved already, unless the disk of both is not mounted.
         return fs::symlink_metadata(&target).map(drop);
     }
-    if fs::symlink_metadata(&target).is_ok() {
+    if is_there(&target)? {
         cut()?;
-        if fs::symlink_metadata(&kept).is_ok() {
+        if is_there(&kept)? {
             // A cut came between the two renames, and a process has made it again since.
             remove(&target)?;
         } else {
@@ -59,14 +59,14 @@ fn rename(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
 
 fn onto_fat(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
     let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
-    let Ok(content) = fs::read(&restored) else { return Ok(()) };
+    let Some(content) = read(&restored)? else { return Ok(()) };
     let directory = Path::new(&swap.target).parent().unwrap_or(Path::new("/"));
     if is_mounted(root, directory).map_err(io::Error::other)? == Some(false) {
         return Err(io::Error::other(format!("{} is not mounted", directory.display())));
     }
     let source = |error: durable_file::WriteError| error.source;
-    if fs::symlink_metadata(&kept).is_err()
-        && let Ok(present) = fs::read(&target)
+    if !is_there(&kept)?
+        && let Some(present) = read(&target)?
     {
         cut()?;
         durable_file::replace(&kept, &present, 0o600).map_err(source)?;
@@ -77,6 +77,23 @@ fn onto_fat(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
     cut()?;
     fs::remove_file(&restored)?;
     flush_directory_of(&restored)
+}
+
+/// A link counts whatever its target. Only a path that does not exist is not there: of one that a disk cannot read
+/// nothing is known.
+fn is_there(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => found.map(|_| true),
+    }
+}
+
+/// The content of a file; `None` where it is not there.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        content => content.map(Some),
+    }
 }
 
 /// Removes a file or a directory, if there is one.
@@ -188,6 +205,23 @@ mod tests {
             scene.is_new(cut_at);
         }
         assert_eq!(cuts, 9);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_what_is_not_there() {
+        // Under these names there is something, but no file that can be read.
+        for target in ["/toml", "/file"] {
+            for is_restored in [true, false] {
+                let mut scene = Scene::new();
+                let swap = scene.record.swaps.iter_mut().find(|swap| swap.target == target).unwrap();
+                let path = if is_restored { &mut swap.restored } else { &mut swap.kept };
+                *path = "/stale/below-a-file".to_owned();
+                let error = all(&scene.root, &scene.record, &mut || Ok(())).unwrap_err();
+                let error = format!("{error:#}");
+                assert!(error.starts_with(&format!("cannot put {target} in its place")), "{error}");
+                assert_eq!(scene.read(target).as_deref(), Some(OLD));
+            }
+        }
     }
 
     #[test]

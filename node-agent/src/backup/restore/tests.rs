@@ -1,11 +1,13 @@
 //! From one host of a test's own to another.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 use crate::backup::journal::complete;
 use crate::backup::tests::BackupScene;
-use crate::backup::to;
+use crate::backup::{BackupRequest, archive, datastore, to};
 use crate::host_args::STATE_DIR;
 use crate::upgrade::journal::finding;
 
@@ -16,6 +18,10 @@ fn fresh(node: &str) -> BackupScene {
 
 fn revision(scene: &BackupScene) -> i64 {
     datastore::check(&scene.at("/var/lib/rancher/k3s/server/db/state.db")).unwrap().revision
+}
+
+fn mode(scene: &BackupScene, path: &str) -> u32 {
+    fs::metadata(scene.at(path)).unwrap().permissions().mode() & 0o7777
 }
 
 /// Its state: each file contains the name of the node that made it.
@@ -38,6 +44,7 @@ async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
     let card = fresh("raspi");
     card.write("/var/lib/rancher/k3s/server/tls/server-ca.crt", "another CA");
     card.write("/etc/rancher/k3s/config.yaml.d/99-mine.yaml", "of the fresh card");
+    fs::set_permissions(card.at("/etc/rancher/k3s"), fs::Permissions::from_mode(0o751)).unwrap();
     let systemctl = card.at("/systemctl");
     let words =
         ["restore", backup.to_str().unwrap(), "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
@@ -50,8 +57,14 @@ async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
     assert_eq!(card.read("/var/lib/weaver/ledger.json"), "of this card");
     assert!(!card.at("/var/lib/rancher/k3s/agent/client-kubelet.crt").exists());
     assert_eq!(card.read("/var/lib/rancher/k3s/storage/pvc-1/data"), "of a pod", "volumes are not in it");
-    let tls = fs::metadata(card.at("/var/lib/rancher/k3s/server/tls")).unwrap();
-    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&tls.permissions()) & 0o7777, 0o700);
+    for (path, want) in [
+        ("/var/lib/rancher/k3s/server/tls", 0o700),
+        ("/var/lib/rancher/k3s/server", 0o700),
+        ("/etc/rancher/node", 0o700),
+        ("/etc/rancher/k3s", 0o751),
+    ] {
+        assert_eq!(mode(&card, path), want, "{path}");
+    }
     let calls = card.read("/calls");
     let calls: Vec<_> = calls.lines().filter(|call| !call.starts_with("show")).collect();
     assert_eq!(
@@ -68,6 +81,26 @@ async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
     assert_eq!(card.names("/boot/firmware"), ["weaver.toml"]);
     assert!(finding::<RestoreRecord>(&card.request(Path::new("/")).host.root).is_none());
     assert_eq!(card.run(&["restore", "--resume"]).await.unwrap(), exit_code::FINE, "nothing is left to do");
+}
+
+/// A volume that no pod has written to, and one whose directory is open to all, as they are.
+#[tokio::test]
+async fn volumes_without_a_file_are_restored_too_and_only_root_reaches_them() {
+    const STORAGE: &str = "/var/lib/rancher/k3s/storage";
+    let old = BackupScene::new("raspi", 40);
+    fs::remove_dir_all(old.at(STORAGE)).unwrap();
+    fs::create_dir_all(old.at(STORAGE).join("pvc-9")).unwrap();
+    fs::set_permissions(old.at(STORAGE).join("pvc-9"), fs::Permissions::from_mode(0o777)).unwrap();
+    let request = BackupRequest { volumes: true, ..old.request(&old.at("/backups/one.tar")) };
+    let backup = to(request).await.unwrap().path;
+    let card = fresh("raspi");
+    let systemctl = card.at("/systemctl");
+    let words =
+        ["restore", backup.to_str().unwrap(), "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
+    assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
+    assert_eq!(card.names(STORAGE), ["pvc-9"]);
+    assert_eq!((mode(&card, STORAGE), mode(&card, &format!("{STORAGE}/pvc-9"))), (0o700, 0o777));
+    assert_eq!(card.read(&format!("{STORAGE}.before-restore/pvc-1/data")), "of a pod");
 }
 
 #[tokio::test]
@@ -131,13 +164,16 @@ async fn a_dry_run_says_what_would_be_and_another_name_is_taken_when_asked() {
 /// What an archive by another hand may try.
 #[tokio::test]
 async fn an_archive_that_leads_elsewhere_is_refused() {
-    for (name, link) in [
+    for (name, below) in [
         ("k3s/server/../../../../../../etc/passwd", None),
         ("etc/shadow", None),
-        ("k3s/server/tls", Some("/etc")),
-        ("k3s/storage/out", Some("/etc")),
+        ("k3s/server/tls", Some("evil-of-a-test")),
+        ("k3s/storage/out", Some("evil-of-a-test")),
+        ("k3s/storage/out", Some("x/y/evil-of-a-test")),
     ] {
         let card = fresh("raspi");
+        let outside = card.at("/outside");
+        fs::create_dir(&outside).unwrap();
         let path = card.at("/evil.tar");
         let mut archive = tar::Builder::new(File::create(&path).unwrap());
         let mut add = |name: &str, kind: tar::EntryType| {
@@ -147,17 +183,17 @@ async fn an_archive_that_leads_elsewhere_is_refused() {
             header.set_mode(0o600);
             header.set_uid(0);
             header.set_gid(0);
-            if let Some(link) = link.filter(|_| kind.is_symlink()) {
-                header.set_link_name(link).unwrap();
+            if kind.is_symlink() {
+                header.set_link_name(&outside).unwrap();
             }
             header.set_size(if kind.is_symlink() { 0 } else { 4 });
             header.set_cksum();
             archive.append(&header, if kind.is_symlink() { &b""[..] } else { &b"evil"[..] }).unwrap();
         };
         add("k3s/server/token", tar::EntryType::Regular);
-        if link.is_some() {
+        if let Some(below) = below {
             add(name, tar::EntryType::Symlink);
-            add(&format!("{name}/evil-of-a-test"), tar::EntryType::Regular);
+            add(&format!("{name}/{below}"), tar::EntryType::Regular);
         } else {
             add(name, tar::EntryType::Regular);
         }
@@ -168,7 +204,7 @@ async fn an_archive_that_leads_elsewhere_is_refused() {
         };
         let error = archive::read(File::open(&path).unwrap(), &laid).unwrap_err();
         assert!(format!("{error:#}").contains("points outside of the archive"), "{name}: {error:#}");
-        assert!(!Path::new("/etc/evil-of-a-test").exists());
+        assert!(card.names("/outside").is_empty(), "{name}: {:?}", card.names("/outside"));
     }
 }
 
@@ -180,8 +216,8 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
         let card = fresh("raspi");
         let host = card.request(Path::new("/")).host;
         let laid = Laid { layout: BackupLayout::of(&host, Path::new(STATE_DIR)), root: host.root.clone() };
-        let manifest = archive::read(open(&backup, &DecryptionArgs::default()).unwrap(), &Nowhere).unwrap();
-        let mut record = laid.record(&manifest);
+        let (manifest, parts) = contents(&backup, &DecryptionArgs::default()).unwrap();
+        let mut record = laid.record(&manifest, &parts);
         laid.stage(&backup, &DecryptionArgs::default(), &record).unwrap();
         has_state_of(&card, "raspi", 2);
         note(&card.at(STATE_DIR), &mut record, RestorePhase::Swap).unwrap();
