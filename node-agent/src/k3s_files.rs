@@ -194,11 +194,13 @@ fn read_unit(
         })
     };
     let units: Vec<_> = unit_files(root, unit).iter().filter_map(|path| read(path)).collect();
+    let name = unit.unwrap_or(Path::new(role(root).unit())).file_stem().unwrap_or_default().to_string_lossy();
     let environment: Vec<_> = k3s_unit::environment_files(&units)
         .into_iter()
-        // A path with a specifier is systemd's to resolve; k3s' own unit names such files only for proxy settings.
-        .filter(|(path, _)| !path.contains('%') && is_wanted(path))
-        .filter_map(|(path, _)| read(Path::new(&path)))
+        // As k3s' own installer writes them; any other specifier is systemd's to resolve.
+        .map(|(path, _)| path.replace("%N", &name))
+        .filter(|path| !path.contains('%') && is_wanted(path))
+        .filter_map(|path| read(Path::new(&path)))
         .collect();
     k3s_unit::start(&units, &environment)
 }

@@ -83,6 +83,15 @@ fn the_units_of_the_card_name_files_that_are_read() {
 }
 
 #[test]
+fn the_files_that_k3s_own_installer_names_by_the_unit_are_read() {
+    let unit = ("/etc/systemd/system/k3s.service", "[Service]\nEnvironmentFile=-/etc/default/%N\n");
+    let own = ("/etc/default/k3s", "K3S_DATASTORE_ENDPOINT=mysql://k3s:hunter2@tcp(db)/k3s\n");
+    let (_dir, root) = host(&[unit, own]);
+    let endpoint = effective(&root, None, None).datastore.unwrap();
+    assert_eq!((endpoint.is_elsewhere, endpoint.origin), (true, Place::line(own.0, 1)));
+}
+
+#[test]
 fn the_nodes_name_without_what_we_wrote_ourselves() {
     const OURS: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
     let environment = ("/etc/systemd/system/k3s.service", "[Service]\nEnvironment=K3S_NODE_NAME=env\n");
