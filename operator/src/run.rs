@@ -39,6 +39,7 @@ use crate::lease::holder::this_process;
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::log_code;
+use crate::managed_fields;
 use crate::metrics::{Metrics, RequestIdentity};
 use crate::sync::kinds::SyncServices;
 use crate::sync::reactions;
@@ -301,7 +302,10 @@ async fn clients(
     }
     let [own, shared] = &connectors;
     let client = |config, connector: &Option<Connector>, identity, fence: &Fence| {
-        let layer = ServiceBuilder::new().layer(fence.clone()).layer(seen(identity));
+        let layer = ServiceBuilder::new()
+            .layer(fence.clone())
+            .layer(seen(identity))
+            .map_response(managed_fields::removed_from);
         transport::client(config, connector.as_ref(), &layer).map_err(|error| unusable(error.into()))
     };
     Ok([

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Client, Resource};
 use serde_json::{Value, json};
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION};
 use weaver_api::v1beta1::ConfigMapSync;
@@ -222,6 +224,57 @@ async fn long_words_in_annotations_are_not_kept_for_each_sync_own_server() {
     world.holds(&foo, "settings", &[("a", "2")]).await;
     let after = ProcessMemory::of(alone.operator.pid());
     assert!(after.now < before + SLACK, "{before} MiB before, {after:?} after");
+    world.finish().await;
+}
+
+/// Puts into `metadata.managedFields` what the API server keeps and no parser of Rust takes: a time after the year 9999,
+/// and two hundred levels of fields.
+async fn poison<K: Resource>(client: &Client, objects: &Api<K>, name: &str) {
+    let deep = (0..200).fold(json!({}), |fields, _| json!({"f:a": fields}));
+    let entry = |manager: &str, fields: Value| {
+        json!({"op": "add", "path": "/metadata/managedFields/-", "value": {
+            "manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "time": "9999-12-31T00:00:00Z", "fieldsV1": {"f:metadata": {"f:labels": fields}}}})
+    };
+    let patch = json!([entry("mallory", json!({"f:x": {}})), entry("moses", json!({"f:x": deep}))]);
+    let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
+    let requests = kube::core::Request::new(objects.resource_url());
+    let request = requests.patch(name, &PatchParams::default(), &patch).unwrap();
+    client.request_text(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_object_that_no_parser_takes_stops_no_one_else_own_server() {
+    let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
+    let world = alone.world("greedy-fields");
+    let (team, foo) = world.synced().await;
+    let mallory = world.tenant_called("mallory").await;
+    world.sync(&mallory, "sync", world.spec(&mallory, &["nowhere"])).await;
+    let uid = world.syncs(&team).get("sync").await.unwrap().metadata.uid.unwrap();
+    let mut planted = giant(0);
+    planted.metadata.labels = Some([(SYNC_UID_LABEL.to_owned(), uid)].into());
+    world.config_maps(&foo).create(&PostParams::default(), &planted).await.unwrap();
+    poison(&world.client, &world.syncs(&mallory), "sync").await;
+    poison(&world.client, &world.config_maps(&foo), "giant-0").await;
+    poison(&world.client, &Api::<Namespace>::all(world.client.clone()), &mallory).await;
+
+    alone.operator.kill();
+    alone.restart_operator();
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    // At the old version the webhook converts it.
+    let old = "/apis/weaver.example.com/v1alpha1/configmapsyncs";
+    let listed = world.client.request_text(Request::get(old).body(Vec::new()).unwrap()).await.unwrap();
+    assert!(listed.contains(&team) && listed.contains(&mallory), "{listed}");
+    world.syncs(&team).delete("sync", &kube::api::DeleteParams::default()).await.unwrap();
+    world.lacks(&foo, "settings").await;
+    eventually("the sync goes", || async {
+        match world.syncs(&team).get_opt("sync").await.unwrap() {
+            None => Ok(()),
+            Some(sync) => Err(sync.metadata.finalizers),
+        }
+    })
+    .await;
     world.finish().await;
 }
 

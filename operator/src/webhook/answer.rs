@@ -25,6 +25,7 @@ use tracing::{debug, error};
 use super::arrival::BodyMemory;
 use super::refusal::{ConversionRefusal, DEADLINE, LARGEST, PATIENCE, QUEUE};
 use crate::log_code;
+use crate::managed_fields;
 use weaver_api::webhook::REVIEW;
 use weaver_host::http_server::Caller;
 
@@ -126,7 +127,9 @@ fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
         let short = |text: String| text.chars().take(100).collect();
         return Err(ConversionRefusal::OtherKind { api_version: short(api_version), kind: short(kind) });
     }
-    let review: ConversionReview = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
+    // The API server keeps that of the object, whatever is answered.
+    let content = managed_fields::removed(content);
+    let review: ConversionReview = serde_json::from_slice(&content).map_err(|error| malformed(&error))?;
     if review.request.is_none() { Err(ConversionRefusal::NoRequest) } else { Ok(review) }
 }
 

@@ -52,6 +52,18 @@ async fn a_review_of_500_objects_is_answered_in_order() {
     }
 }
 
+/// Who may write an object may put into this field what no parser takes.
+#[tokio::test]
+async fn a_field_that_nothing_reads_keeps_no_review_from_being_answered() {
+    let deep = "{\"f:a\":".repeat(200) + "1" + &"}".repeat(200);
+    let object = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
+                        "metadata": {"name": "sync", "managedFields": "DEEP"}});
+    let text = review(&json!([object])).to_string().replace("\"DEEP\"", &format!("[{deep}]"));
+    let (code, body) = post_text(text).await;
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((code, &answer["response"]["result"]["status"]), (200, &json!("Success")), "{body}");
+}
+
 #[tokio::test]
 async fn what_cannot_be_converted_is_a_failure_inside_the_review() {
     let (code, body) =
