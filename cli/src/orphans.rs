@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use weaver_api::GROUP;
 use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
@@ -160,8 +161,9 @@ async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
 }
 
 async fn find(client: &Client, scope: &OrphanScope) -> anyhow::Result<Vec<Orphan>> {
-    let (syncs, resources) = (living::<ConfigMapSync>(client).await?, living::<ResourceSync>(client).await?);
+    // Before the resources: one that is made meanwhile has copies, and is seen.
     let found = all_marked(client, scope.namespace.as_deref()).await?.into_iter();
+    let (syncs, resources) = (living::<ConfigMapSync>(client).await?, living::<ResourceSync>(client).await?);
     let orphan = |copy: Marked| {
         let living = if copy.key.kind.is_of_config_map_sync() { &syncs } else { &resources };
         living.orphan(copy)
@@ -224,13 +226,30 @@ where
     let found = match resources.list_metadata(&ListParams::default()).await {
         Ok(list) => list.items,
         // After `weaver uninstall` the cluster does not know the kind any more, so none lives.
-        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(kube::Error::Api(status))
+            if status.code == 404 && !is_served(client, &K::plural(&())).await? =>
+        {
+            Vec::new()
+        }
         Err(error) => return Err(error).with_context(|| format!("listing {}s", K::kind(&()))),
     };
     Ok(Living {
         uids: found.iter().filter_map(kube::ResourceExt::uid).collect(),
         names: found.iter().map(|sync| (sync.namespace().unwrap_or_default(), sync.name_any())).collect(),
     })
+}
+
+/// Does the cluster serve these at any version? At another one than this program's they live all the same.
+async fn is_served(client: &Client, plural: &str) -> anyhow::Result<bool> {
+    let context = || format!("looking whether the cluster serves {plural}");
+    let groups = client.list_api_groups().await.with_context(context)?.groups;
+    for version in groups.into_iter().filter(|group| group.name == GROUP).flat_map(|group| group.versions) {
+        let served = client.list_api_group_resources(&version.group_version).await.with_context(context)?;
+        if served.resources.iter().any(|resource| resource.name == plural) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Objects of this kind with our label, in one namespace or in all.
