@@ -5,6 +5,7 @@
 //! second run changes nothing. The API server refuses what the user may not grant.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
@@ -15,6 +16,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_copies::rights::{self, Right};
 use weaver_diagnostics::yaml_text;
@@ -25,6 +27,9 @@ use crate::stdout::say;
 
 /// The field manager, as the API server records it.
 const MANAGER: &str = "weaver";
+
+/// How long the API server may take to judge by what was deleted.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An object that is missing.
 pub enum GrantObject {
@@ -75,6 +80,19 @@ pub async fn may_mint(client: &Client, namespace: &str, account: Option<&str>) -
     review::allowed(client, &operator(), minting(namespace, account)).await
 }
 
+/// Does it let the operator mint them still, when what was deleted has had time to have its effect? `false` where the
+/// user may not ask.
+pub async fn still_mints(client: &Client, account: &Account) -> anyhow::Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    while review::known(client, &operator(), minting(&account.namespace, Some(&account.name))).await? {
+        if Instant::now() > deadline {
+            return Ok(true);
+        }
+        sleep(PATIENCE / 25).await;
+    }
+    Ok(false)
+}
+
 fn operator() -> Account {
     Account { namespace: OPERATOR_NAMESPACE.into(), name: OPERATOR_ACCOUNT.into() }
 }
@@ -101,45 +119,65 @@ pub fn show(parts: &[GrantObject]) {
 /// Makes each object.
 ///
 /// # Errors
-/// Someone else would be granted the same; or the API server refuses one, and those before it are there.
+/// Someone else would be granted the same, or has been meanwhile; or the API server refuses one, and those before it
+/// are there.
 pub async fn make(client: &Client, parts: &[GrantObject]) -> anyhow::Result<()> {
-    for part in parts {
-        if let GrantObject::Role(role) = part {
-            is_only_ours(client, role).await?;
-        }
+    for role in roles(parts) {
+        is_only_ours(client, role, parts).await.context("nothing was granted")?;
     }
     for part in parts {
         match part {
             GrantObject::Account(account) => create(client, account).await,
-            GrantObject::Role(role) => apply(client, role).await,
+            GrantObject::Role(role) => {
+                // There may be many before it.
+                is_only_ours(client, role, parts).await?;
+                apply(client, role).await
+            }
             GrantObject::Binding(binding) => apply(client, binding).await,
         }?;
+    }
+    for role in roles(parts) {
+        is_only_ours(client, role, parts).await.context("it was granted")?;
     }
     Ok(())
 }
 
+fn roles(parts: &[GrantObject]) -> impl Iterator<Item = &Role> {
+    parts.iter().filter_map(|part| if let GrantObject::Role(role) = part { Some(role) } else { None })
+}
+
 /// The names of Roles can be guessed: anyone who may bind an empty one could have it filled for themselves.
-async fn is_only_ours(client: &Client, role: &Role) -> anyhow::Result<()> {
-    let (namespace, name) = (role.namespace().unwrap_or_default(), role.name_any());
-    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), &namespace);
+async fn is_only_ours(client: &Client, role: &Role, parts: &[GrantObject]) -> anyhow::Result<()> {
+    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), &role.namespace().unwrap_or_default());
     let found = match bindings.list(&ListParams::default()).await {
         // A user who may not read bindings may still grant the rights that they have.
         Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(()),
         found => found,
     };
     let found = found.with_context(|| format!("looking for other RoleBindings to {}", reference(role)))?;
-    // Ours has the Role's own name, and is written next.
-    let other = found.items.iter().find(|binding| {
-        binding.role_ref.kind == "Role" && binding.role_ref.name == name && binding.name_any() != name
-    });
-    match other {
+    match found.items.iter().find(|binding| is_to_others(binding, role, parts)) {
         None => Ok(()),
         Some(other) => Err(anyhow!(
-            "nothing was granted: {} gives {} to others too; delete one of the two",
+            "{} gives {} to others too; delete one of the two",
             reference(other),
             reference(role)
         )),
     }
+}
+
+/// Does `binding` give the Role to anyone but those to whom `parts` are to give it? Ours has the Role's own name, which
+/// can be guessed as well.
+fn is_to_others(binding: &RoleBinding, role: &Role, parts: &[GrantObject]) -> bool {
+    let who = |binding: &RoleBinding| -> BTreeSet<_> {
+        let subjects = binding.subjects.iter().flatten();
+        subjects.map(|one| (one.kind.clone(), one.namespace.clone(), one.name.clone())).collect()
+    };
+    let is_same = |ours: &RoleBinding| {
+        (ours.namespace(), ours.name_any()) == (binding.namespace(), binding.name_any())
+            && who(ours) == who(binding)
+    };
+    let is_ours = parts.iter().any(|part| matches!(part, GrantObject::Binding(ours) if is_same(ours)));
+    binding.role_ref.kind == "Role" && binding.role_ref.name == role.name_any() && !is_ours
 }
 
 /// An account that someone has created meanwhile is a success.
@@ -155,7 +193,7 @@ async fn create(client: &Client, account: &ServiceAccount) -> anyhow::Result<()>
     .with_context(|| format!("creating {}", reference(account)))
 }
 
-pub async fn apply<K>(client: &Client, object: &K) -> anyhow::Result<()>
+async fn apply<K>(client: &Client, object: &K) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Serialize
@@ -257,6 +295,27 @@ mod tests {
                     "RoleBinding team-a/weaver:team-a:sync:source:secrets:registry: to ServiceAccount team-a/sync",
                 ]
             );
+        }
+    }
+
+    #[test]
+    fn a_binding_of_our_name_is_ours_only_with_our_subjects() {
+        let (role, ours) = minting::grant("team-a", "sync");
+        let parts = [GrantObject::Role(role.clone()), GrantObject::Binding(ours.clone())];
+        let mut planted = ours.clone();
+        let mut mallory = planted.subjects.as_ref().unwrap()[0].clone();
+        mallory.name = "mallory".into();
+        let mut shared = ours.clone();
+        shared.subjects.as_mut().unwrap().push(mallory.clone());
+        planted.subjects = Some(vec![mallory]);
+        let mut theirs = ours.clone();
+        theirs.metadata.name = Some("theirs".into());
+        let mut of_another = planted.clone();
+        of_another.role_ref.name = "another".into();
+        for (binding, expected) in
+            [(&ours, false), (&planted, true), (&shared, true), (&theirs, true), (&of_another, false)]
+        {
+            assert_eq!(is_to_others(binding, &role, &parts), expected, "{binding:?}");
         }
     }
 

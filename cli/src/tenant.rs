@@ -105,7 +105,13 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     let name = role.metadata.name.unwrap_or_default();
     // The binding first: without it the Role grants nothing.
     let bound = delete(&Api::<RoleBinding>::namespaced(client.clone(), &namespace), &name).await?;
-    let granted = delete(&Api::<Role>::namespaced(client, &namespace), &name).await?;
+    let granted = delete(&Api::<Role>::namespaced(client.clone(), &namespace), &name).await?;
+    ensure!(
+        !grant::still_mints(&client, &of(&namespace, &account)).await?,
+        "the operator may still act as ServiceAccount {namespace}/{account}, by another Role or ClusterRole that lets \
+         {OPERATOR_ACCOUNT} create serviceaccounts/token there: find it with \
+         `kubectl get rolebindings,clusterrolebindings -A -o wide`, and delete its binding"
+    );
     if bound || granted {
         say(format_args!(
             "the operator can mint no more tokens for ServiceAccount {namespace}/{account}. A token that it holds is \
@@ -148,8 +154,7 @@ async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Res
         "ServiceAccount {namespace}/{account} does not exist: create it with `kubectl -n {namespace} \
          create serviceaccount {account}`, or both with `weaver tenant init {namespace} {account}`"
     );
-    grant::apply(&client, &role).await?;
-    grant::apply(&client, &binding).await?;
+    grant::make(&client, &[grant::GrantObject::Role(role), grant::GrantObject::Binding(binding)]).await?;
     say(format_args!("the operator may now act as ServiceAccount {namespace}/{account}"));
     Ok(())
 }

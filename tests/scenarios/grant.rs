@@ -192,6 +192,45 @@ async fn a_tenant_is_made_from_nothing_and_twice_is_as_good() {
     world.finish().await;
 }
 
+/// A RoleBinding by someone who waits for the Role to be filled.
+fn bound_to_mallory(name: &str, role: &str) -> RoleBinding {
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "mallory"}],
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn leave_to_mint_is_granted_to_no_one_else_and_not_taken_back_in_words_alone() {
+    let world = World::new("grant-minting").await;
+    let (team, foo, _) = world.without_minting().await;
+    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), &team);
+    let roles: Api<Role> = Api::namespaced(world.client.clone(), &team);
+    let allow = ["tenant", "allow", &team, "sync"];
+    bindings.create(&PostParams::default(), &bound_to_mallory("theirs", "weaver-mint-sync")).await.unwrap();
+    let said = weaver(&allow).await;
+    assert!(!said.done && said.err.contains("nothing was granted"), "{said:?}");
+    assert!(roles.get_opt("weaver-mint-sync").await.unwrap().is_none());
+    bindings.delete("theirs", &DeleteParams::default()).await.unwrap();
+    done(&allow).await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+
+    let (mut role, mut binding) = weaver_api::minting::grant(&team, "sync");
+    role.metadata.name = Some("by-hand".into());
+    binding.metadata.name = Some("by-hand".into());
+    binding.role_ref.name = "by-hand".into();
+    roles.create(&PostParams::default(), &role).await.unwrap();
+    bindings.create(&PostParams::default(), &binding).await.unwrap();
+    let revoke = ["tenant", "revoke", &team, "sync"];
+    let said = weaver(&revoke).await;
+    assert!(!said.done && said.err.contains("may still act"), "{said:?}");
+    bindings.delete("by-hand", &DeleteParams::default()).await.unwrap();
+    done(&revoke).await;
+    world.finish().await;
+}
+
 /// The name of the Role can be guessed, and an empty one be bound by anyone who may write Roles and no Secret.
 #[tokio::test]
 async fn a_role_that_someone_has_bound_to_themselves_is_not_filled() {
@@ -200,22 +239,19 @@ async fn a_role_that_someone_has_bound_to_themselves_is_not_filled() {
     let bar = world.namespace("bar").await;
     let role = format!("weaver:{team}:sync:target:configmaps");
     let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), &bar);
-    let theirs: RoleBinding = serde_json::from_value(json!({
-        "metadata": {"name": "theirs"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
-        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "mallory"}],
-    }))
-    .unwrap();
-    bindings.create(&PostParams::default(), &theirs).await.unwrap();
     world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
     world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
     let explain = ["sync", "explain", "sync", "-n", &team, "--grant", "--yes"];
-    let said = weaver(&explain).await;
-    assert!(!said.done && said.err.contains("nothing was granted: RoleBinding"), "{said:?}");
-    assert!(said.err.contains(&format!("{bar}/theirs")), "{said:?}");
     let roles: Api<Role> = Api::namespaced(world.client.clone(), &bar);
-    assert!(roles.get_opt(&role).await.unwrap().is_none(), "not even in part");
-    bindings.delete("theirs", &DeleteParams::default()).await.unwrap();
+    // Under the name of ours, too, which is as easy to guess.
+    for name in ["theirs", &role] {
+        bindings.create(&PostParams::default(), &bound_to_mallory(name, &role)).await.unwrap();
+        let said = weaver(&explain).await;
+        assert!(!said.done && said.err.contains("nothing was granted"), "{said:?}");
+        assert!(said.err.contains(&format!("RoleBinding {bar}/{name} gives")), "{said:?}");
+        assert!(roles.get_opt(&role).await.unwrap().is_none(), "not even in part");
+        bindings.delete(name, &DeleteParams::default()).await.unwrap();
+    }
     done(&explain).await;
     world.holds(&bar, "settings", &[("a", "1")]).await;
     world.finish().await;
