@@ -4,9 +4,11 @@
 //! than needs to be: what is lost can be asked for, and what is given away cannot be taken back.
 
 mod known;
+mod line;
 mod secret_name;
 
 pub use known::without_tokens;
+pub use line::without_secrets;
 
 use secret_name::{Redacted, secret_name_field, value_field, without_value_at, without_values};
 

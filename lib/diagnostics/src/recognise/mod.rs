@@ -3,7 +3,8 @@
 //!
 //! A line is looked through once, for all signatures together. If several match, the first one in
 //! [`signatures`] counts: a webhook that fails by its certificate is a matter of the webhook. What a line names (names,
-//! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name.
+//! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name. Secrets
+//! are removed from a line before it is read, so that neither a message nor a command has them.
 
 mod absent;
 mod answers;
@@ -52,7 +53,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
 use memchr::memchr2;
 
 use crate::finding::{Code, Finding, Place, Severity};
-use crate::tokens::without_tokens;
+use crate::tokens::without_secrets;
 use details::Details;
 use wording::Wording;
 
@@ -116,14 +117,16 @@ impl Recogniser {
         let hits = self.needles.find_overlapping_iter(&*line).map(|hit| hit.pattern().as_usize());
         let hits: BTreeSet<usize> = hits.collect();
         // Most lines of a log; they need not be read as text.
-        if hits.is_empty() {
-            return None;
-        }
+        let (first, last) = (*hits.first()?, *hits.last()?);
         let line = String::from_utf8_lossy(&line);
         // Those after the wordings are of the context.
-        if hits.last().is_some_and(|last| *last >= self.wordings.len()) {
+        if last >= self.wordings.len() {
             context.learn(&line);
         }
+        if first >= self.wordings.len() {
+            return None;
+        }
+        let line = without_secrets(&line);
         let (code, details) = hits.into_iter().find_map(|index| {
             let (code, wording) = self.wordings.get(index)?;
             Some((*code, wording.read(&line, context)?))
@@ -136,10 +139,10 @@ impl Recogniser {
     pub fn judge_end(context: &LogContext, place: impl FnOnce(u64) -> Place) -> Option<Finding> {
         if let Some((number, line)) = context.memory_off() {
             let details = Details::message("the kernel turned its memory controller off, and not on again");
-            return Some(finding(Code::MemoryCgroupDisabled, details, place(number), line));
+            return Some(finding(Code::MemoryCgroupDisabled, details, place(number), &without_secrets(line)));
         }
         let (number, line) = context.last_kill().asked()?;
-        Some(finding(Code::OutOfMemory, memory::asked(), place(number), line))
+        Some(finding(Code::OutOfMemory, memory::asked(), place(number), &without_secrets(line)))
     }
 
     /// What is wrong, if `line` is the last one and nothing more comes.
@@ -147,6 +150,7 @@ impl Recogniser {
     pub fn judge_last(line: &[u8], place: Place) -> Option<Finding> {
         let line = plain(line);
         let line = String::from_utf8_lossy(&line);
+        let line = without_secrets(&line);
         let details = servers::starts_k3d_server(&line)?;
         Some(finding(Code::K3dNodeRestarting, details, place, &line))
     }
@@ -154,7 +158,7 @@ impl Recogniser {
 
 fn finding(code: Code, details: Details, place: Place, line: &str) -> Finding {
     let message = details.message.unwrap_or_else(|| code.title().to_owned());
-    let finding = Finding::new(code, message).saw(place, without_tokens(line));
+    let finding = Finding::new(code, message).saw(place, line);
     // Who is asked, the line does not say.
     let finding = if details.is_hint { finding.milder(Severity::Warn) } else { finding };
     match details.remedy {

@@ -9,6 +9,7 @@ use super::signatures::{signatures, wordings};
 use super::*;
 
 mod host_logs;
+mod hostile;
 mod reasons;
 mod remedies;
 mod status;

@@ -49,8 +49,7 @@ pub(super) fn of_no_one(text: &str) -> String {
         let word = piece.trim_end();
         let space = &piece[word.len()..];
         let join = word.find("K10").filter(|at| word[*at..].contains("::"));
-        let login = word.find("://").and_then(|at| Some((at + 3, at + 3 + word[at + 3..].rfind('@')?)));
-        match (join, login) {
+        match (join, login(word)) {
             _ if word.contains(PEM) => kept.push_str("(pem)"),
             (Some(at), _) => kept.extend([&word[..at], "(token)"]),
             (None, Some((from, to))) => kept.extend([&word[..from], "(removed)", &word[to..]]),
@@ -59,6 +58,29 @@ pub(super) fn of_no_one(text: &str) -> String {
         kept.push_str(space);
     }
     kept
+}
+
+/// Where in a word someone logs in by a URL. The digest of an image stands behind such a sign as well.
+fn login(word: &str) -> Option<(usize, usize)> {
+    let from = word.find("://")? + 3;
+    let ends = |at: &usize| !word[at + 1..].starts_with("sha256:");
+    let to = word[from..].rmatch_indices('@').map(|(at, _)| from + at).find(ends)?;
+    Some((from, to))
+}
+
+/// The line without who logs in by a URL.
+pub(super) fn without_logins(line: &str) -> Cow<'_, str> {
+    if !line.split_whitespace().any(|word| login(word).is_some()) {
+        return Cow::Borrowed(line);
+    }
+    let mut kept = String::with_capacity(line.len());
+    for word in line.split_inclusive(char::is_whitespace) {
+        match login(word) {
+            Some((from, to)) => kept.extend([&word[..from], "(removed)", &word[to..]]),
+            None => kept.push_str(word),
+        }
+    }
+    Cow::Owned(kept)
 }
 
 fn is_base64(c: char) -> bool {

@@ -147,7 +147,7 @@ pub(super) fn without_value_at(line: &str, begin: usize) -> Redacted {
 }
 
 /// How long a value is; `None` if it is all that is left of the line, and may continue.
-fn length(value: &str) -> Option<usize> {
+pub(super) fn length(value: &str) -> Option<usize> {
     let text = value.trim_start_matches([':', '=', '>', ' ', '\t']);
     let sign = &value[..value.len() - text.len()];
     let quote = quote(text);
@@ -240,7 +240,7 @@ fn found(line: &str, lower: &str, at: usize, end: usize, is_strong: bool) -> Opt
     (is_given && !is_harmless).then_some(SecretMatch { begin, is_strong })
 }
 
-fn is_harmless_name(name: &str, is_strong: bool) -> bool {
+pub(super) fn is_harmless_name(name: &str, is_strong: bool) -> bool {
     let camel = name.char_indices().rev().find(|(_, c)| c.is_ascii_uppercase()).map(|(at, _)| at);
     let is_camel = camel.is_some_and(|at| name[..at].ends_with(|c: char| c.is_ascii_lowercase()));
     let parted = name.rfind(['-', '_', '.']).map(|at| at + 1);
