@@ -63,17 +63,27 @@ pub(super) fn of_the_sandbox(line: &str) -> Option<Details> {
     let remedy = if has_registry {
         Remedy::new("check that the node reaches the registry, or import the image from a file")
     } else {
-        Remedy::new(
-            "its name has no registry in front, which some versions of containerd do not add: write the whole name into k3s' \
-             configuration",
-        )
-        .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
-        .command(format!(
-            "echo 'pause-image: docker.io/{image}' | sudo tee /etc/rancher/k3s/config.yaml.d/92-pause-image.yaml"
-        ))
-        .command(RESTART_K3S)
+        with_registry(image)
     };
     Some(Details::message(message).remedy(remedy.command("sudo k3s crictl images")))
+}
+
+/// The image that runs in each pod is not one that a line chooses: only k3s' own is written into its configuration.
+fn with_registry(image: &str) -> Remedy {
+    let remedy = Remedy::new(
+        "its name has no registry in front, which some versions of containerd do not add: write the whole name as `pause-image` \
+         into k3s' configuration",
+    );
+    let tag = image.strip_prefix("rancher/mirrored-pause:");
+    let is_version = |tag: &&str| !tag.is_empty() && tag.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let Some(tag) = tag.filter(is_version) else { return remedy };
+    remedy
+        .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
+        .command(format!(
+            "echo 'pause-image: docker.io/rancher/mirrored-pause:{tag}' | sudo tee \
+             /etc/rancher/k3s/config.yaml.d/92-pause-image.yaml"
+        ))
+        .command(RESTART_K3S)
 }
 
 /// Docker's words for the same.

@@ -1,6 +1,7 @@
 //! A database that is not k3s' own, and the other servers of an etcd.
 
-use super::details::{Details, after, is_plain, looked_up};
+use super::details::{Details, after, is_name, looked_up};
+use super::disks::is_number;
 use crate::finding::{RESTART_K3S, Remedy};
 
 /// What kine says of a database that it does not own; SQLite's troubles have codes of their own.
@@ -30,7 +31,7 @@ pub(super) fn external(line: &str) -> Option<Details> {
     {
         let details = Details::message(format!("the database of k3s does not answer at {address}"));
         return Some(match address.rsplit_once(':') {
-            Some((host, port)) if is_plain(host) && is_plain(port) => details.remedy(
+            Some((host, port)) if is_name(host) && is_number(port) => details.remedy(
                 Remedy::new(
                     "start the database, or correct `datastore-endpoint`; it must listen at an address that this host \
                      reaches, and not at 127.0.0.1 alone",

@@ -46,8 +46,18 @@ pub(super) fn only_informs(line: &str) -> bool {
     line.contains(".go:") && line.split_whitespace().take(8).any(is_head)
 }
 
-/// Of a name in Kubernetes, of a resource or of a group: nothing that a shell would read otherwise.
+/// Of a resource, of a group, or of a path without a step upwards: nothing that a shell would read otherwise.
 pub(super) fn is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._/".contains(c);
-    !name.is_empty() && name.chars().all(plain) && !name.starts_with('-')
+    let goes_up = || name.split('/').any(|step| step == "..");
+    !name.is_empty() && name.chars().all(plain) && !name.starts_with('-') && !goes_up()
+}
+
+/// Of an object in Kubernetes, or of a host: plain, and no path.
+pub(super) fn is_name(name: &str) -> bool {
+    const LONGEST: usize = 253;
+    is_plain(name)
+        && name.len() <= LONGEST
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !name.contains('/')
 }

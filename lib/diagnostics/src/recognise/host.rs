@@ -1,6 +1,7 @@
 //! What the kernel and k3s say of the host: its controllers, its power, its card.
 
 use super::details::{Details, after, is_plain};
+use super::disks::is_number;
 use crate::finding::Remedy;
 use crate::power;
 
@@ -300,19 +301,22 @@ pub(super) fn damaged_status(line: &str) -> Option<Details> {
         return None;
     }
     let details = Details::message(format!("dpkg cannot read its record {file}: it is damaged"));
-    Some(if file.starts_with("/var/lib/dpkg/updates/") {
+    let number = file.strip_prefix("/var/lib/dpkg/updates/").filter(|name| is_number(name));
+    Some(if let Some(number) = number {
         details.remedy(
             Remedy::new("move the file away, and have dpkg finish what it had begun")
-                .command(format!("sudo mv {file} /root/"))
+                .command(format!("sudo mv /var/lib/dpkg/updates/{number} /root/"))
                 .command("sudo dpkg --configure -a"),
         )
-    } else {
+    } else if file == "/var/lib/dpkg/status" {
         details.remedy(
             Remedy::new("put back the copy that Debian keeps of each day; what was installed since then is installed again")
                 .command("ls -lt /var/backups/dpkg.status*")
                 .command("sudo cp -a /var/lib/dpkg/status /root/status.damaged")
                 .command("sudo cp /var/backups/dpkg.status.0 /var/lib/dpkg/status"),
         )
+    } else {
+        details
     })
 }
 

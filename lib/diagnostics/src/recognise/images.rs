@@ -1,7 +1,8 @@
 //! What is said of images and registries. A registry is another server than the API server, and what is wrong with an
 //! image is not what is wrong with the way to it.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, is_name, is_plain};
+use super::disks::is_number;
 use super::peer::asks_the_api_server;
 use super::{helm, pods, tls};
 use crate::finding::Remedy;
@@ -38,16 +39,18 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
         .filter(|server| !server.is_empty());
     let Some(server) = server else { return Some(Details::default()) };
     let details = Details::message(format!("{server} speaks plain HTTP but was contacted over HTTPS"));
-    Some(if is_of_podman(line) && is_host(server) {
+    // Whom a machine trusts, a line does not choose.
+    Some(if is_of_podman(line) {
         details.remedy(
             Remedy::new(
                 "podman and skopeo: say so in /etc/containers/registries.conf.d, or pass `--tls-verify=false`. k3s has its own \
                  list: the last command prints what to add to /etc/rancher/k3s/registries.yaml",
             )
-            .command(format!(
-                "printf '[[registry]]\\nlocation = \"{server}\"\\ninsecure = true\\n' | sudo tee /etc/containers/registries.conf.d/50-http.conf"
-            ))
-            .command(format!("weaver registry config {server} --http")),
+            .command(
+                "printf '[[registry]]\\nlocation = \"REGISTRY:PORT\"\\ninsecure = true\\n' | sudo tee \
+                 /etc/containers/registries.conf.d/50-http.conf",
+            )
+            .command("weaver registry config REGISTRY:PORT --http"),
         )
     } else {
         details
@@ -56,7 +59,8 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
 
 /// A host with or without a port, and nothing that a shell reads otherwise.
 fn is_host(server: &str) -> bool {
-    is_plain(&server.replace(':', ".")) && !server.contains('/')
+    let (name, port) = server.rsplit_once(':').unwrap_or((server, "443"));
+    is_name(name) && is_number(port)
 }
 
 /// A repository that docker.io does not have: a tag that it lacks is said otherwise.
@@ -205,14 +209,14 @@ pub(super) fn certificate(line: &str) -> Option<Details> {
         );
     }
     let details = Details::message(format!("the certificate of the registry {host} is not trusted"));
-    Some(if is_of_podman(line) && is_host(host) {
+    Some(if is_of_podman(line) {
         details.remedy(
             Remedy::new(
                 "podman and skopeo: copy the CA certificate into the directory below. k3s has its own list: the last command \
                  prints what to add to /etc/rancher/k3s/registries.yaml",
             )
-            .command(format!("sudo install -D -m 644 CA.crt /etc/containers/certs.d/{host}/ca.crt"))
-            .command(format!("weaver registry config {host} --ca-file /etc/rancher/k3s/registry-ca.crt")),
+            .command("sudo install -D -m 644 CA.crt /etc/containers/certs.d/REGISTRY:PORT/ca.crt")
+            .command("weaver registry config REGISTRY:PORT --ca-file /etc/rancher/k3s/registry-ca.crt"),
         )
     } else {
         details
@@ -279,7 +283,7 @@ pub(super) fn incomplete(line: &str) -> Option<Details> {
          from a file is imported again, from a file for this processor",
     )
     .command(format!("sudo k3s crictl rmi {image}"));
-    let blob = after(line, "blob sha256:", &[' ', ':']).filter(|hash| is_plain(hash));
+    let blob = after(line, "blob sha256:", &[' ', ':']).filter(|hash| is_hash(hash));
     let remedy = match blob {
         Some(hash) => remedy.command(format!("sudo k3s ctr content rm sha256:{hash}")),
         None => remedy,
@@ -306,8 +310,12 @@ pub(super) fn never_pulled(line: &str) -> Details {
     )
 }
 
+fn is_hash(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_hexdigit())
+}
+
 pub(super) fn is_image(image: &str) -> bool {
-    is_plain(&image.replace([':', '@'], "."))
+    image.starts_with(|c: char| c.is_ascii_alphanumeric()) && is_plain(&image.replace([':', '@'], "."))
 }
 
 #[cfg(test)]

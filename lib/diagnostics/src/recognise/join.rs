@@ -1,6 +1,6 @@
 //! What k3s says of a server that it is to join.
 
-use super::details::{Details, after};
+use super::details::{Details, after, is_name};
 use super::peer::asks_itself;
 use super::tls::NameMismatch;
 use crate::finding::{RESTART_K3S, Remedy};
@@ -193,7 +193,7 @@ pub(super) fn name_taken(line: &str) -> Details {
     let node = before
         .into_iter()
         .find_map(|before| after(line, before, &['\'', ']', ',', ':', ' ', '"']))
-        .filter(|name| super::details::is_plain(name));
+        .filter(|name| is_name(name));
     let Some(node) = node else { return Details::default() };
     let other = "if another machine has that name, give one of them another; if the card of this node was flashed again,";
     // Until 1.19 k3s kept these passwords in a file.

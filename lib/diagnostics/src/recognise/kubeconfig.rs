@@ -1,6 +1,6 @@
 //! What kubectl says of a kubeconfig that it cannot use.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, is_name, is_plain};
 use super::peer::asks_the_api_server;
 use super::servers::{is_bare_error, is_of_a_client};
 use crate::finding::Remedy;
@@ -97,8 +97,17 @@ pub(super) fn exposed(line: &str) -> Details {
     else {
         return Details::default();
     };
+    let known = if is_known(file) { file } else { "FILE" };
     Details::message(format!("other users of this machine can read {file}, which has the credentials"))
-        .remedy(Remedy::new("remove the permissions of other users").command(format!("chmod 600 {file}")))
+        .remedy(Remedy::new("remove the permissions of other users").command(format!("chmod 600 {known}")))
+}
+
+/// Whether it is where k3s or kubectl have their file.
+fn is_known(file: &str) -> bool {
+    let home = file.strip_suffix("/.kube/config");
+    let user =
+        |home: &str| ["/home/", "/Users/"].iter().any(|homes| home.strip_prefix(homes).is_some_and(is_name));
+    file == "/etc/rancher/k3s/k3s.yaml" || home.is_some_and(|home| home == "/root" || user(home))
 }
 
 /// An entry that is named by `--cluster` or `--user`.

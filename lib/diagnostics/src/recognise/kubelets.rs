@@ -1,6 +1,6 @@
 //! What the API server says of a kubelet that it asks for logs, or for a command in a container, and does not reach.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, is_name};
 use super::tls::NameMismatch;
 use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
 
@@ -39,7 +39,7 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
     )
     .command("kubectl get nodes -o wide");
     let remedy = match endpoint.strip_suffix(PORT) {
-        Some(address) if is_plain(address) => remedy.command(format!("nc -vz {address} 10250")),
+        Some(address) if is_name(address) => remedy.command(format!("nc -vz {address} 10250")),
         _ => remedy,
     };
     let remedy = remedy

@@ -2,9 +2,12 @@
 //! podman and skopeo, the kernel and systemd; of TLS in the words of Go, rustls, OpenSSL, `GnuTLS`, Java and Node.js.
 //!
 //! A line is looked through once, for all signatures together. If several match, the first one in
-//! [`signatures`] counts: a webhook that fails by its certificate is a matter of the webhook. What a line names (names,
-//! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name. Secrets
-//! are removed from a line before it is read, so that neither a message nor a command has them.
+//! [`signatures`] counts: a webhook that fails by its certificate is a matter of the webhook.
+//!
+//! What a line names (names, accounts, namespaces) is untrusted: who writes to a log chooses it. It becomes part of a
+//! command only where it can be nothing but such a name. A command that deletes for good, moves or opens a file, trusts
+//! a server or sends it a password has nothing of a line but what is one of a list, or else a placeholder. Secrets are
+//! removed from a line before it is read, so that neither a message nor a command has them.
 
 mod absent;
 mod answers;

@@ -1,6 +1,6 @@
 //! What the kubelet and the API server say of a node.
 
-use super::details::{Details, after, is_plain, only_informs};
+use super::details::{Details, after, is_name, is_plain, only_informs};
 use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
 
 /// Is the line one of a log of the kubelet? While it starts, it says for some seconds what would be a fault later.
@@ -75,7 +75,7 @@ pub(super) fn listed(line: &str) -> Option<Details> {
     // A new node is not ready for a minute.
     let is_old =
         age.ends_with(['h', 'd', 'y']) || age.contains(['h', 'd']) || age.len() > 2 && age.ends_with('m');
-    (status.split(',').any(|word| word == "NotReady") && version.starts_with("v1.") && is_old && is_plain(name)).then(|| {
+    (status.split(',').any(|word| word == "NotReady") && version.starts_with("v1.") && is_old && is_name(name)).then(|| {
         Details::message(format!("the node {name} is NotReady")).remedy(
             Remedy::new("the Ready condition of its description says why; if it says Unknown, the node is off or k3s does not run there")
                 .command(format!("kubectl describe node {name}"))

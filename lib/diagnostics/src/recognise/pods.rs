@@ -1,6 +1,6 @@
 //! What the scheduler and others say of pods that wait.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, is_name, is_plain};
 use crate::finding::Remedy;
 
 /// A pod as `kubectl get pods` lists it; the namespace as it stands in a command, or empty.
@@ -21,9 +21,9 @@ pub(super) fn listed<'a>(line: &'a str, wanted: &[&str]) -> Option<(ListedPod<'a
     let is_row = ready
         .split_once('/')
         .is_some_and(|(some, all)| some.parse::<u32>().is_ok() && all.parse::<u32>().is_ok());
-    let namespace = if at == 3 { columns.first().filter(|name| is_plain(name)) } else { None };
+    let namespace = if at == 3 { columns.first().filter(|name| is_name(name)) } else { None };
     let namespace = namespace.map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-    (is_row && is_plain(name)).then_some((ListedPod { name, namespace }, status))
+    (is_row && is_name(name)).then_some((ListedPod { name, namespace }, status))
 }
 
 pub(super) fn evicted(line: &str) -> Option<Details> {
@@ -35,7 +35,7 @@ pub(super) fn evicted(line: &str) -> Option<Details> {
             )
             .command(format!("kubectl describe pod{namespace} {name}"))
             .command("kubectl describe nodes | grep -i pressure")
-            .command(format!("kubectl delete pod{namespace} {name}")),
+            .command("kubectl delete pod -n NAMESPACE POD"),
         ),
     )
 }

@@ -48,7 +48,9 @@ fn of_a_host(line: &str) -> Option<&str> {
 
 fn built_for_another(program: &str) -> Details {
     // systemd says `command` where it does not say which.
-    let is_named = is_plain(program) && program != "command";
+    // What is in a volume, its owner chooses: no program of the host looks into it.
+    let is_of_a_pod = ["/volumes/", "/proc/", "/run/"].iter().any(|part| program.contains(part));
+    let is_named = is_plain(program) && program != "command" && !is_of_a_pod;
     let program = if is_named { program } else { "PROGRAM" };
     Details::message(format!("{program} is not built for this machine, or is no program")).remedy(
         Remedy::new(

@@ -45,14 +45,18 @@ pub(super) fn not_generated(line: &str) -> Details {
 
 /// k3s applies each file of that directory as objects of Kubernetes. k3s#8677
 pub(super) fn among_manifests(line: &str) -> Option<Details> {
-    let path = after(line, "failed to process /", &[':', ' '])?;
+    const MISPLACED: &str = "/var/lib/rancher/k3s/server/manifests/registries.yaml";
+    let at = line.find("failed to process /")? + "failed to process ".len();
+    let path = line[at..].split([':', ' ']).next()?;
+    // A file that a pod wrote into its volume must not be moved to where k3s takes it for its own.
+    let file = if path == MISPLACED { MISPLACED } else { "FILE" };
     (path.contains("/manifests/") && is_plain(path)).then(|| {
         Details::message(format!(
-            "k3s does not read /{path}: among the manifests it looks for objects of Kubernetes"
+            "k3s does not read {path}: among the manifests it looks for objects of Kubernetes"
         ))
         .remedy(
             Remedy::new("move it to where k3s looks for it")
-                .command(format!("sudo mv /{path} /etc/rancher/k3s/registries.yaml"))
+                .command(format!("sudo mv {file} /etc/rancher/k3s/registries.yaml"))
                 .command(RESTART_K3S),
         )
     })

@@ -1,6 +1,6 @@
 //! What the API server refuses.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, is_name, is_plain};
 use crate::finding::Remedy;
 
 /// Namespace and name of the ServiceAccount that was refused.
@@ -41,6 +41,9 @@ impl<'a> AbsentRole<'a> {
     }
 }
 
+/// What may be granted by a line: who may `bind`, `escalate` or `impersonate` has all rights.
+const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
 pub(super) fn missing(line: &str) -> Option<Details> {
     // Who may not watch lists instead, and complains again where it may not do that either.
     if line.contains("falling back to the standard LIST semantics") {
@@ -66,8 +69,9 @@ pub(super) fn missing(line: &str) -> Option<Details> {
     if target.is_none() && !line.contains("at the cluster scope") {
         return Some(details);
     }
-    let words = [namespace, account, verb, resource];
-    if !words.into_iter().chain(target).all(is_plain) || !(group.is_empty() || is_plain(group)) {
+    let are_names = [namespace, account].into_iter().chain(target).all(is_name);
+    let is_resource = is_plain(resource) && (group.is_empty() || is_name(group));
+    if !are_names || !is_resource || !VERBS.contains(&verb) {
         return Some(details);
     }
     // `resource.group/subresource`, as kubectl takes it.
@@ -75,12 +79,13 @@ pub(super) fn missing(line: &str) -> Option<Details> {
         resource.split_once('/').map_or((resource, String::new()), |(kind, sub)| (kind, format!("/{sub}")));
     let name = format!("{account}-{verb}-{kind}");
     let one = after(line, &format!("{kind}{of_group} \""), &['"'])
-        .filter(|one| line.contains("is forbidden") && is_plain(one))
+        .filter(|one| line.contains("is forbidden") && is_name(one))
         .filter(|_| ["get", "update", "patch", "delete"].contains(&verb))
         .map_or_else(String::new, |one| format!(" --resource-name={one}"));
     let of = format!("--verb={verb} --resource={kind}{of_group}{rest}{one}");
     let to = format!("--serviceaccount={namespace}:{account}");
-    let remedy = Remedy::new("an administrator of that namespace types");
+    let remedy =
+        Remedy::new("an administrator of that namespace types, if the account is to have this right");
     Some(details.remedy(match target {
         Some(target) => remedy
             .command(format!("kubectl create role {name} -n {target} {of}"))
@@ -103,7 +108,7 @@ pub(super) fn minting(line: &str) -> Option<Details> {
     let (Some(wanted), Some(namespace)) = (wanted, namespace) else { return Some(Details::default()) };
     let details =
         Details::message(format!("tokens of ServiceAccount {namespace}/{wanted} may not be minted"));
-    if !is_plain(wanted) || !is_plain(namespace) {
+    if !is_name(wanted) || !is_name(namespace) {
         return Some(details);
     }
     Some(
@@ -138,7 +143,7 @@ pub(super) fn of_a_user(line: &str) -> Option<Details> {
     let within = whole.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
     let details = Details::message(format!("the user {user} may not {verb} {resource} {within}"));
     let scope = whole.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
-    let is_plain = [user, verb, resource].into_iter().chain(whole).all(is_plain);
+    let is_plain = [user, verb, resource].into_iter().all(is_plain) && whole.is_none_or(is_name);
     Some(if is_plain {
         details.remedy(
             Remedy::new("use an administrator's kubeconfig, or have an administrator grant the right; the command shows it")

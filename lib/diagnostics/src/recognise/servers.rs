@@ -1,6 +1,6 @@
 //! Messages of clients about servers that are unreachable, or are not what the client expects.
 
-use super::details::{Details, after, is_plain, looked_up, only_informs};
+use super::details::{Details, after, is_name, looked_up, only_informs};
 use super::peer::{asks_dns_of_a_cluster, asks_the_api_server};
 use crate::finding::{K3S_STATUS, Remedy};
 use crate::kubeconfig_export::advice::hard_to_find;
@@ -145,7 +145,7 @@ fn forwarded(name: &str) -> Remedy {
          Compare with the answer that the node gets"
     })
     .command("# on the node:");
-    let remedy = if is_plain(name) { remedy.command(format!("getent hosts {name}")) } else { remedy };
+    let remedy = if is_name(name) { remedy.command(format!("getent hosts {name}")) } else { remedy };
     remedy
         .command("cat /etc/resolv.conf")
         .command("kubectl -n kube-system get configmap coredns -o yaml | grep forward")
@@ -164,7 +164,7 @@ fn of_the_cluster(name: &str, line: &str) -> Option<Remedy> {
         "the cluster's DNS server does not know it: there is no such Service in that namespace, or CoreDNS does not run",
     );
     let remedy = match service.and_then(|service| service.split_once('.')) {
-        Some((name, namespace)) if is_plain(name) && is_plain(namespace) => {
+        Some((name, namespace)) if is_name(name) && is_name(namespace) => {
             remedy.command(format!("kubectl -n {namespace} get service {name}"))
         }
         _ => remedy.command("kubectl get services -A"),
@@ -220,13 +220,14 @@ pub(super) fn is_of_a_client(line: &str) -> bool {
 /// A client's DNS server that does not answer: the server that was asked for has no part in it.
 pub(super) fn resolver_silent(line: &str) -> Option<Details> {
     let name = looked_up(line).filter(|_| is_of_a_client(line) && line.contains("i/o timeout"))?;
+    let added = if is_name(name) { name } else { "NAME" };
     Some(
         Details::message(format!("the DNS server does not answer, so the name `{name}` cannot be resolved"))
             .remedy(
                 Remedy::new(
                     "check the network of this machine and its DNS server; or add the Pi to /etc/hosts",
                 )
-                .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
+                .command(format!("echo 'ADDRESS {added}' | sudo tee -a /etc/hosts")),
             ),
     )
 }

@@ -108,16 +108,20 @@ pub(super) fn node_ip_gone(_: &str) -> Details {
     )
 }
 
+/// Where the installer puts k3s, on a read-only system the last; and packages.
+const INSTALLED: [&str; 3] = ["/usr/local/bin/k3s", "/usr/bin/k3s", "/opt/bin/k3s"];
+
 /// A program of k3s that systemd may not start.
 pub(super) fn not_executable(line: &str) -> Option<Details> {
     let program = after(line, "spawning ", &[':', ' ']).filter(|program| is_plain(program))?;
+    let known = INSTALLED.into_iter().find(|known| *known == program).unwrap_or("PROGRAM");
     (program.ends_with("/k3s") && line.contains("Permission denied")).then(|| {
         Details::message(format!("systemd may not run {program}")).remedy(
             Remedy::new(
                 "it is not executable, is on a file system mounted with `noexec`, or SELinux forbids it",
             )
-            .command(format!("sudo chmod 0755 {program}"))
-            .command(format!("findmnt -T {program}"))
+            .command(format!("sudo chmod 0755 {known}"))
+            .command(format!("findmnt -T {known}"))
             .command("getenforce"),
         )
     })
@@ -140,7 +144,7 @@ pub(super) fn port_allocated(line: &str) -> Option<Details> {
 
 fn published_port(line: &str, port: &str) -> Option<Details> {
     let is_ours = line.contains("k3d-") || PORTS.contains(&port);
-    (is_ours && port.bytes().all(|c| c.is_ascii_digit())).then(|| {
+    (is_ours && port.parse::<u16>().is_ok_and(|number| number.to_string() == port)).then(|| {
         Details::message(format!("port {port}, which a container is to publish, is in use")).remedy(
             Remedy::new(
                 "another container has it, often that of another cluster of k3d, or a program of this machine: stop that one, \
@@ -224,16 +228,26 @@ pub(super) fn kubelet_refuses_configuration(line: &str) -> Option<Details> {
     (!line.contains("cgroup v1")).then(Details::default)
 }
 
+/// What the kubelet requires: others run a program of their writer's choice, as `kernel.core_pattern`.
+const REQUIRED: [&str; 6] = [
+    "vm.overcommit_memory=1",
+    "vm.panic_on_oom=0",
+    "kernel.panic=10",
+    "kernel.panic_on_oops=1",
+    "kernel.keys.root_maxkeys=1000000",
+    "kernel.keys.root_maxbytes=25000000",
+];
+
 /// `protect-kernel-defaults`: the kubelet ends where it would have to set a parameter.
 pub(super) fn kernel_parameter(line: &str) -> Details {
     let lower = line.to_ascii_lowercase();
-    let wanted: Vec<String> = lower
+    let wanted: Vec<&str> = lower
         .split("invalid kernel flag: ")
         .skip(1)
         .filter_map(|rest| {
             let value = after(rest, "expected value: ", &[',', ']'])?;
-            let name = rest.split(',').next().filter(|name| is_plain(name) && is_plain(value))?;
-            Some(format!("{}={value}", name.replace('/', ".")))
+            let setting = format!("{}={value}", rest.split(',').next()?.replace('/', "."));
+            REQUIRED.into_iter().find(|required| *required == setting)
         })
         .collect();
     if wanted.is_empty() {

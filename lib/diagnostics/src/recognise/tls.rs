@@ -213,8 +213,9 @@ fn serve(name: &ServingName, presented: &[String]) -> Remedy {
              kubectl `--tls-server-name={served}`"
         )
     });
-    if let Some(cluster) = k3d::cluster::of_served(&presented) {
-        let mut remedy = k3d::verdict::serve(cluster, &text, &presented);
+    if k3d::cluster::of_served(&presented).is_some() {
+        // It is deleted with all that is in it: not a cluster that a line names.
+        let mut remedy = k3d::verdict::serve("CLUSTER", &text, &presented);
         remedy.explain += &instead;
         return remedy;
     }

@@ -1,6 +1,6 @@
 //! What the API server says of webhooks: ours, and those of others.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, is_name};
 use crate::finding::Remedy;
 
 /// The group of our kinds.
@@ -33,7 +33,7 @@ fn of_others(line: &str, whose: &str) -> Details {
     // Only what can be nothing but a namespace becomes part of a command.
     let host = after(line, "https://", &['/', ':', '?']).unwrap_or_default();
     let namespace = host.strip_suffix(".svc").and_then(|host| Some(host.split_once('.')?.1));
-    match namespace.filter(|namespace| is_plain(namespace)) {
+    match namespace.filter(|namespace| is_name(namespace)) {
         Some(namespace) => details.remedy(
             Remedy::new(
                 "look at the program in that namespace; reinstall it, or, if it is gone for good, remove its webhook \
