@@ -72,11 +72,17 @@ pub(super) fn is_of_kubernetes(name: &str) -> bool {
         || name == "10.96.0.1"
 }
 
+/// The URLs of a line that are looked at, and the bytes of each: a line of nothing else takes no longer.
+const MOST: usize = 32;
+const LONGEST: usize = 2 * 1024;
+
 /// Each URL of a line: host with port, and the path with what follows.
 fn urls(line: &str) -> impl Iterator<Item = (&str, &str)> {
     const END: &[char] = &['"', ' ', '\'', ')', '>', ','];
-    line.match_indices("://").filter_map(|(at, _)| {
-        let url = line[at + 3..].split(END).next().unwrap_or_default().trim_end_matches(':');
+    line.match_indices("://").take(MOST).filter_map(|(at, _)| {
+        let rest = &line[at + 3..];
+        let rest = &rest[..rest.floor_char_boundary(LONGEST)];
+        let url = rest.split(END).next().unwrap_or_default().trim_end_matches(':');
         let end = url.find(['/', '?']).unwrap_or(url.len());
         (!url.is_empty()).then(|| url.split_at(end))
     })

@@ -143,7 +143,8 @@ fn has_prefix(word: &str) -> bool {
             let rest = &word[at + prefix.len()..];
             let of_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
             // The short ones are parts of words as well.
-            (is_begin || prefix.len() > 4) && rest.chars().take_while(|c| of_token(*c)).count() >= *least
+            (is_begin || prefix.len() > 4)
+                && rest.chars().take(*least).filter(|c| of_token(*c)).count() >= *least
         })
     })
 }

@@ -1,6 +1,7 @@
 //! What a stranger writes to a log, which an administrator has explained.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -162,6 +163,21 @@ fn no_secret_of_a_line_is_in_what_is_said_of_it() {
         let all = serde_json::to_string(&finding).unwrap();
         assert!(!["hunter2", "ghp_", "bot"].iter().any(|secret| all.contains(secret)), "{all}");
     }
+}
+
+/// A piece of a line has 64 KiB; what is looked at again and again for each of its parts takes minutes.
+#[test]
+fn a_line_of_nothing_but_one_part_is_judged_at_once() {
+    let begun = Instant::now();
+    for part in
+        ["://", "://a@", "://\"", "ghp_", "token", "token=", "lookup ", "@sha256:", "secret\"", "..", "/"]
+    {
+        let line =
+            format!("x509: certificate signed by unknown authority {}", part.repeat(63_000 / part.len()));
+        let _ = judge(&line);
+    }
+    // All of it takes some tenths of a second; a machine that does other work has time left.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 proptest! {
