@@ -20,6 +20,7 @@ use axum::routing::get;
 use futures::{Stream, stream};
 use maud::html;
 use serde::Deserialize;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use weaver_diagnostics::finding_text::clean;
 use weaver_diagnostics::recognise::Recogniser;
@@ -288,26 +289,30 @@ async fn explained_page(State(app): State<App>, pasted: Result<Form<Pasted>, For
         };
         return app.failed(StatusCode::BAD_REQUEST, Tab::Explain, "Not understood", &why);
     };
-    let (mut findings, mut known) = (Vec::new(), BTreeSet::new());
-    // The form that is compiled once in a process: a text is short.
-    let read = Recogniser::new().context("the signatures").and_then(|signatures| {
-        recognise(&signatures, &mut text.as_bytes(), "your text", |finding| {
-            if known.insert((finding.code, finding.message.clone())) {
-                findings.push(finding);
-            }
-            Ok(())
-        })
-    });
+    // A text of many long lines would keep the pages of others waiting.
+    let read =
+        spawn_blocking(move || recognised(text)).await.context("the thread that reads the text").flatten();
     match read {
-        Ok(lines) => {
-            let recognised = Recognised { text, lines, findings };
-            shown(page::explain::explain(&app.frame(), Some(&recognised)))
-        }
+        Ok(recognised) => shown(page::explain::explain(&app.frame(), Some(&recognised))),
         Err(error) => {
             let why = html! { p { (clean(&format!("{error:#}"))) } };
             app.failed(StatusCode::INTERNAL_SERVER_ERROR, Tab::Explain, "Failed", &why)
         }
     }
+}
+
+/// What is recognised in a text, each finding once.
+fn recognised(text: String) -> anyhow::Result<Recognised> {
+    // The form that is compiled once in a process: a text is short.
+    let signatures = Recogniser::new().context("the signatures")?;
+    let (mut findings, mut known) = (Vec::new(), BTreeSet::new());
+    let lines = recognise(&signatures, &mut text.as_bytes(), "your text", |finding| {
+        if known.insert((finding.code, finding.message.clone())) {
+            findings.push(finding);
+        }
+        Ok(())
+    })?;
+    Ok(Recognised { text, lines, findings })
 }
 
 /// Reports when there is something new to show; a page then reloads itself.
