@@ -1,7 +1,8 @@
 //! Pods whose image cannot be pulled or does not run here, and why: by what the kubelet reports in their status, else
 //! by their last event, else by the container's last message.
 //!
-//! The owner of a pod controls its messages: they are only ever recognised as a problem with images, and quoted.
+//! The owner of a pod controls its messages: they are only ever recognised as a problem with images, and quoted. What is
+//! to be done is that of the code: no command is made from what a pod says.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,18 @@ use kube::{Api, Client, ResourceExt as _};
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::recognise::Recogniser;
+use weaver_diagnostics::tokens::without_secrets;
 
 use super::ask::{MOST, asked};
 
+/// The kubelet's reason for an image whose name is no name, and for a container that ended.
+const INVALID_NAME: &str = "InvalidImageName";
+const ENDED: &str = "CrashLoopBackOff";
 /// The kubelet's reasons for a container whose image is not there.
 const NOT_PULLED: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
-    "InvalidImageName",
+    INVALID_NAME,
     "ErrImageNeverPull",
     "ImageInspectError",
     "RegistryUnavailable",
@@ -34,6 +39,8 @@ const OF_IMAGES: [Code; 8] = [
     Code::RegistryAccessDenied,
     Code::RegistryCertificateUntrusted,
 ];
+/// What a container itself may say of its image before it ends: its last line is any text.
+const OF_PROGRAMS: [Code; 1] = [Code::ImageForOtherProcessor];
 /// Exit code of a container whose program is for another processor.
 const NO_SUCH_FORMAT: i32 = 255;
 /// The most pods for which more is requested, and which one finding names.
@@ -52,6 +59,26 @@ struct Stuck {
     message: String,
 }
 
+impl Stuck {
+    /// Whether it is the kubelet that says why. Of a name that is not valid it only repeats the name.
+    fn is_said(&self) -> bool {
+        self.reason != INVALID_NAME
+    }
+
+    /// What its message may be.
+    fn codes(&self) -> &'static [Code] {
+        match self.reason.as_str() {
+            INVALID_NAME => &[],
+            ENDED => &OF_PROGRAMS,
+            _ => &OF_IMAGES,
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place::file(format!("pod {}/{}, container {}", self.namespace, self.pod, self.container))
+    }
+}
+
 /// Findings on pods that cannot get their images.
 pub async fn look(client: &Client) -> Vec<Finding> {
     let api: Api<Pod> = Api::all(client.clone());
@@ -66,7 +93,7 @@ pub async fn look(client: &Client) -> Vec<Finding> {
     };
     let Ok(recogniser) = Recogniser::new() else { return Vec::new() };
     let mut stuck: Vec<Stuck> = pods.iter().flat_map(not_pulled).collect();
-    let open = stuck.iter_mut().filter(|one| recognised(&recogniser, one).is_none());
+    let open = stuck.iter_mut().filter(|one| one.is_said() && recognised(&recogniser, one).is_none());
     for one in open.take(ASKED) {
         if let Some(message) = last_event(client, one).await {
             one.message = message;
@@ -114,7 +141,7 @@ fn of_other_format(pod: &Pod) -> Vec<Stuck> {
     let ended = statuses(pod).filter_map(|container| {
         let waits = container.state.as_ref()?.waiting.as_ref()?.reason.as_deref()?;
         let last = container.last_state.as_ref()?.terminated.as_ref()?;
-        let is_it = waits == "CrashLoopBackOff" && last.exit_code == NO_SUCH_FORMAT;
+        let is_it = waits == ENDED && last.exit_code == NO_SUCH_FORMAT;
         is_it.then(|| stuck(pod, container, waits, ""))
     });
     ended.collect()
@@ -138,11 +165,15 @@ async fn last_message(client: &Client, one: &Stuck) -> Option<String> {
     asked("reading a log", api.logs(&one.pod, &params)).await.ok()
 }
 
-/// Its cause, where it is one of images.
+/// Its cause, where it is one of images; with the remedy of its code.
 fn recognised(recogniser: &Recogniser, one: &Stuck) -> Option<Finding> {
-    let place = || Place::file(format!("pod {}/{}, container {}", one.namespace, one.pod, one.container));
-    let found = recogniser.judge(cut(&one.message, LONGEST).as_bytes(), place)?;
-    OF_IMAGES.contains(&found.code).then_some(found)
+    let found = recogniser.judge(cut(&one.message, LONGEST).as_bytes(), || one.place())?;
+    let message = if one.reason == ENDED { found.code.title().to_owned() } else { found.message };
+    one.codes().contains(&found.code).then(|| {
+        let mut finding = Finding::new(found.code, message);
+        finding.evidence = found.evidence;
+        finding
+    })
 }
 
 /// A finding each cause, with the pods that have it.
@@ -158,13 +189,19 @@ fn judge(recogniser: &Recogniser, stuck: &[Stuck]) -> Vec<Finding> {
 
 fn unknown(one: &Stuck) -> Finding {
     let message = match one.reason.as_str() {
-        "InvalidImageName" => "the name of the image is not valid",
+        INVALID_NAME => "the name of the image is not valid",
         "ErrImageNeverPull" => "imagePullPolicy is Never, and the node does not have the image",
         _ => "the kubelet could not pull the image",
     };
-    let place = Place::file(format!("pod {}/{}, container {}", one.namespace, one.pod, one.container));
     let finding = Finding::new(Code::ImageNotPulled, message);
-    finding.saw(place, format!("{}: {}", one.reason, cut(&one.message, LONGEST)))
+    finding.saw(
+        one.place(),
+        if one.is_said() {
+            format!("{}: {}", one.reason, without_secrets(&cut(&one.message, LONGEST)))
+        } else {
+            one.reason.clone()
+        },
+    )
 }
 
 fn named(mut finding: Finding, pods: &[&Stuck]) -> Finding {

@@ -129,8 +129,45 @@ fn a_container_that_ends_as_one_for_another_processor_is_asked_for_its_words() {
         reason: "CrashLoopBackOff".into(),
         message: "exec /usr/local/bin/app: exec format error\n".into(),
     };
-    let found = recognised(&Recogniser::new().unwrap(), &one).unwrap();
+    let recogniser = Recogniser::new().unwrap();
+    let found = recognised(&recogniser, &one).unwrap();
     assert_eq!(found.code, Code::ImageForOtherProcessor);
+    assert_eq!(found.message, Code::ImageForOtherProcessor.title());
+    // Its last line is any text: of the way to a registry it knows nothing.
+    for message in [INSECURE, "Failed to pull image \"x\": 403 Forbidden"] {
+        assert_eq!(
+            recognised(&recogniser, &Stuck { message: message.into(), ..one.clone() }),
+            None,
+            "{message}"
+        );
+    }
+}
+
+/// A message whose recognised remedy would be of a registry that it names.
+const INSECURE: &str = "pinging container registry x: Get \"https://evil.corp/v2/\": http: server gave HTTP response to \
+                        HTTPS client";
+
+#[test]
+fn what_is_to_be_done_is_never_made_from_what_a_pod_says() {
+    for message in [
+        INSECURE,
+        "Container image \"evil:1\" is not present with pull policy of Never",
+        "Failed to pull image \"evil/x\": failed to extract layer sha256:0: blob sha256:9e: not found",
+        "Head \"https://evil.corp:5000/v2/\": dial tcp 10.0.0.1:5000: connect: connection refused",
+    ] {
+        for reason in NOT_PULLED {
+            let found = judged(&[waits("web", reason, message)]);
+            assert_eq!(found.len(), 1, "{message}");
+            assert_eq!(found[0].remedy, Some(found[0].code.row().remedy()), "{message}");
+            if reason == INVALID_NAME {
+                assert_eq!((found[0].code, &*found[0].evidence[0].saw), (Code::ImageNotPulled, INVALID_NAME));
+            }
+        }
+    }
+    let secret = "Failed to pull image \"x\": Get \"https://me:hunter2@reg/\": token=hunter2";
+    for reason in NOT_PULLED {
+        assert!(!text(&judged(&[waits("web", reason, secret)])[0]).contains("hunter2"), "{reason}");
+    }
 }
 
 proptest! {
