@@ -132,7 +132,7 @@ impl Identity {
             )
             .command(format!("sudo k3s kubectl delete node {LOCALHOST}"))
         } else {
-            Code::IdentityDrift.row().remedy_for("OLD", registered)
+            Code::IdentityDrift.row().remedy_for("OLD", &quoted(registered))
         };
         if role == Role::Agent {
             // Who may delete a node is on the server.

@@ -30,8 +30,8 @@ pub fn not_chosen(why: &NotChosen) -> Finding {
                 names.len(),
                 names.join(", ")
             );
-            let remedy =
-                Code::K3dClusterNotChosen.row().remedy_for("NAME", names.first().map_or("", |name| name));
+            let first = names.first().map_or_else(String::new, |name| quoted(name));
+            let remedy = Code::K3dClusterNotChosen.row().remedy_for("NAME", &first);
             Finding::new(Code::K3dClusterNotChosen, message).remedy(remedy)
         }
     }
