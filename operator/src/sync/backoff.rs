@@ -58,8 +58,7 @@ impl Backoffs {
         (!mended).then_some(&backoff.state)
     }
 
-    /// Notes what became of a target `now`; the pause grows up to `longest`. One that is backed off was not tried: its
-    /// pause ends when it was to end, however often others cause a reconciliation.
+    /// Notes what became of a target `now`; the pause grows up to `longest`, also of one that was skipped.
     pub fn note(
         &mut self,
         key: &ObjectKey,
@@ -70,9 +69,6 @@ impl Backoffs {
     ) {
         if !state.backs_off() {
             self.0.remove(key);
-            return;
-        }
-        if self.backed_off(key, digest, now).is_some() {
             return;
         }
         let failures = self.0.remove(key).map_or(0, |before| before.failures).saturating_add(1);
@@ -133,21 +129,6 @@ mod tests {
         assert!(Room::take(&ALL, 2).is_none());
         drop(first);
         assert!(Room::take(&ALL, MOST).is_some());
-    }
-
-    /// Someone who changes another copy again and again causes reconciliations that skip this one.
-    #[test]
-    fn a_reconciliation_that_skips_a_target_does_not_put_it_off() {
-        let (mut backoffs, start) = (Backoffs::default(), Instant::now());
-        let at_second = |second| start + Duration::from_secs(second);
-        for second in [0, 60, 120, 180, 240, 300, 360] {
-            backoffs.note(&at("foo"), &forbidden(), "d", at_second(second), LONGEST);
-        }
-        for second in 361..400 {
-            let skipped = backoffs.backed_off(&at("foo"), "d", at_second(second)).unwrap().clone();
-            backoffs.note(&at("foo"), &skipped, "d", at_second(second), LONGEST);
-        }
-        assert!(backoffs.backed_off(&at("foo"), "d", at_second(401)).is_none());
     }
 
     #[test]
