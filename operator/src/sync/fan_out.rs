@@ -69,10 +69,10 @@ pub async fn fan_out<K: Declares>(
             let tenant = &job.tenant.account.namespace;
             let consent = context.namespaces.consent(&namespace, tenant, job.source_namespace);
             let is_let_in = !matches!(consent, Consent::NotOffered | Consent::Refused);
-            let backoff = state.backoffs.backed_off(&key, &job.copy.digest, now);
+            let skipped = state.backoffs.backed_off(&key, &job.copy.digest, now);
             let ends = outdated(&state.watches, begun);
             async move {
-                let outcome = match (step, known, backoff) {
+                let outcome = match (step, known, skipped) {
                     _ if ends => None,
                     _ if !served => Some(TargetState::NotServed),
                     (CopyStep::Keep, Some(known), _) if is_let_in => {
@@ -96,10 +96,14 @@ pub async fn fan_out<K: Declares>(
     let done = FanOutProgress::of(context, &mut state.common, sync, order.len()).collect(tries).await;
 
     let mut outcomes = BTreeMap::new();
+    let ended = Instant::now();
     for (namespace, outcome) in done {
         let Some(outcome) = outcome else { continue };
         let key = job.copy.object_key(&namespace);
-        state.backoffs.note(&key, &outcome, &job.copy.digest, now, context.options.retry);
+        let is_skipped = state.backoffs.backed_off(&key, &job.copy.digest, now).is_some();
+        if !is_skipped || !outcome.backs_off() {
+            state.backoffs.note(&key, &outcome, &job.copy.digest, ended, context.options.retry);
+        }
         remember(state, key, &outcome);
         outcomes.insert(namespace, outcome);
     }

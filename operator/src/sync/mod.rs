@@ -43,6 +43,8 @@ mod write;
 pub type Context<K = weaver_api::v1beta1::ConfigMapSync> = crate::controller::kind::Context<K>;
 
 #[cfg(test)]
+mod backoff_tests;
+#[cfg(test)]
 mod fake_server;
 #[cfg(test)]
 mod policies_tests;

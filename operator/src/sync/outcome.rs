@@ -41,6 +41,8 @@ pub struct SyncWork {
     pub watched: WatchGaps,
     /// There are copies, and the resource does not have our finalizer.
     pub unheld: bool,
+    /// When the first of the targets that could not be written is to be tried again.
+    pub first_due: Option<Duration>,
 }
 
 /// One source, and what became of its copies.

@@ -76,6 +76,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> SyncWork {
         rights: Rights { missing: Ok(BTreeSet::new()), unexplained: 0 },
         watched: WatchGaps::default(),
         unheld: false,
+        first_due: None,
     }
 }
 

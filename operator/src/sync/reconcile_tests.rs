@@ -388,14 +388,3 @@ async fn a_finalizer_that_someone_took_away_is_set_again_before_copies_are_forgo
         assert_eq!((world.object("foo", "settings"), world.object("bar", "settings")), (None, None));
     }
 }
-
-#[tokio::test]
-async fn words_of_someone_else_that_change_each_time_do_not_end_the_back_off() {
-    let world = SyncWorld::new(Duration::ZERO).await;
-    world.server.breaks("foo");
-    world.create(&spec(&["foo"]), &[]);
-    world.settle().await;
-    assert_eq!(world.condition("TargetsSynced")["reason"], "TargetsFailed");
-    world.reconcile().await.unwrap();
-    assert_eq!(world.server.writes(), Vec::<String>::new());
-}

@@ -56,6 +56,11 @@ impl controller::outcome::TenantWork for SyncWork {
         self.may_be_cured()
     }
 
+    /// As each target's own pause ends: that of the resource starts again with each reconciliation, whatever caused it.
+    fn retry_within(&self) -> Option<Duration> {
+        self.first_due
+    }
+
     fn resync(&self, options: &RunOptions) -> Duration {
         self.period(options)
     }

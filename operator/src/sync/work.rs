@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
+use tokio::time::Instant;
 use weaver_api::convert;
 use weaver_api::ownership::Owner;
 use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy, Merge};
@@ -114,6 +115,7 @@ impl<K: Declares> SyncRun<'_, K> {
     /// `None`, if it became outdated before its end.
     async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Result<SyncWork, NoKind>> {
         let Self { context, tenant, spec, mode, .. } = &self;
+        let began = Instant::now();
         let (selection, asked) = select(context, tenant, spec).await;
         let Joined { refused, beyond, blind } = state
             .watches
@@ -166,6 +168,7 @@ impl<K: Declares> SyncRun<'_, K> {
             rights,
             watched: WatchGaps { blind, beyond },
             unheld,
+            first_due: state.backoffs.first_due(began, Instant::now()),
             spec: self.spec,
         }))
     }

@@ -217,13 +217,22 @@ impl SyncWorld {
     /// One reconciliation that is handed the resource as it was once.
     pub async fn reconcile_as(&self, sync: Value) -> Result<Action, Failure> {
         let guarded: Guarded = serde_json::from_value(sync).unwrap();
-        let event = Event::Apply(serde_json::from_value(self.sync()).unwrap());
-        self.seen.lock().unwrap().apply_watcher_event(&event);
         // Here a moment is a day.
         let entry = self.context.states.entry(&guarded.uid().unwrap_or_default(), &ResourceRef::of(&guarded));
         let mut state = entry.state.lock().await;
         (state.common.rate_limit, state.backoffs) = (RateLimit::default(), Backoffs::default());
         drop(state);
+        self.reconcile_soon(guarded).await
+    }
+
+    /// One reconciliation that remembers what failed a moment ago.
+    pub async fn reconcile_again(&self) -> Result<Action, Failure> {
+        self.reconcile_soon(serde_json::from_value(self.sync()).unwrap()).await
+    }
+
+    async fn reconcile_soon(&self, guarded: Guarded) -> Result<Action, Failure> {
+        let event = Event::Apply(serde_json::from_value(self.sync()).unwrap());
+        self.seen.lock().unwrap().apply_watcher_event(&event);
         reconcile(Arc::new(guarded), self.context.clone()).await
     }
 
