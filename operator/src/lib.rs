@@ -12,7 +12,6 @@
 //! - [`lease`]: one operator writes at a time.
 //! - [`trust`]: whether the CA is still the one.
 //! - `health`: whether this process is alive and ready.
-//! - `managed_fields`: what is taken out of answers before they are parsed.
 //! - [`metrics`] and `counted`: what is counted, and where; and `admin`: what is looked up.
 //! - [`log_code`]: the code of each log record.
 //!
@@ -30,7 +29,6 @@ mod health;
 pub mod install;
 pub mod lease;
 pub mod log_code;
-mod managed_fields;
 pub mod metrics;
 pub mod run;
 pub mod scope;

@@ -17,7 +17,7 @@ use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit::Audit;
 use weaver_tests::memory::ProcessMemory;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, eventually, eventually_within, given};
+use weaver_tests::world::{World, eventually, eventually_within, given, weaver};
 
 /// How long a watch that is refused is looked at.
 const MINUTE: Duration = Duration::from_mins(1);
@@ -266,6 +266,16 @@ async fn an_object_that_no_parser_takes_stops_no_one_else_own_server() {
     let old = "/apis/weaver.example.com/v1alpha1/configmapsyncs";
     let listed = world.client.request_text(Request::get(old).body(Vec::new()).unwrap()).await.unwrap();
     assert!(listed.contains(&team) && listed.contains(&mallory), "{listed}");
+    let kubeconfig = alone.own.server.kubeconfig();
+    for words in ["sync list -A", "orphans list"] {
+        let to = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+        let (is_done, said) = weaver(&to.into_iter().chain(words.split(' ')).collect::<Vec<_>>());
+        assert!(is_done, "{words}: {said}");
+        assert!(
+            words != "sync list -A" || [&team, &mallory].iter().all(|home| said.contains(*home)),
+            "{said}"
+        );
+    }
     world.syncs(&team).delete("sync", &kube::api::DeleteParams::default()).await.unwrap();
     world.lacks(&foo, "settings").await;
     eventually("the sync goes", || async {

@@ -12,6 +12,9 @@ use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tower::util::MapResponseLayer;
+
+use crate::managed_fields;
 
 /// How to connect to the API server: with `kubeconfig`, else as kubectl would, else as a pod; with this `context` of
 /// it, else its current one. `watch` is the length of the longest request. Requests carry the `user_agent`.
@@ -49,12 +52,13 @@ pub async fn config(
     Ok(config)
 }
 
-/// A client with the credentials of `config`.
+/// A client with the credentials of `config`. An object whose [`managed_fields`] no parser takes is read without them.
 ///
 /// # Errors
 /// If TLS cannot be set up with its certificates.
 pub fn client(config: &Config) -> anyhow::Result<Client> {
-    Ok(ClientBuilder::try_from(config.clone()).context("setting up TLS")?.build())
+    let builder = ClientBuilder::try_from(config.clone()).context("setting up TLS")?;
+    Ok(builder.with_layer(&MapResponseLayer::new(managed_fields::readable_in)).build())
 }
 
 /// The same for what all tenants share: it cannot act as the operator.

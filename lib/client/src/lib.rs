@@ -14,6 +14,7 @@
 //! | [`conditions`] | a condition in the status of any object, judged at its current generation |
 //! | [`merge_patch`] | a change as a value that can be compared and repeated |
 //! | [`pages`] | metadata of any number of objects, of any size, a page at a time |
+//! | [`managed_fields`] | lists that one object would make unreadable are read all the same |
 //! | [`call`], [`connection`] | one call with a deadline, and a client from a kubeconfig or a pod's files |
 //!
 //! ```no_run
@@ -60,6 +61,7 @@ pub mod call;
 pub mod conditions;
 pub mod connection;
 mod error;
+pub mod managed_fields;
 pub mod merge_patch;
 mod objects;
 pub mod pages;

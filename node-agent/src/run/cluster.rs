@@ -81,7 +81,7 @@ pub async fn connect(access: &ClusterAccess) -> anyhow::Result<Client> {
         .await
         .with_context(|| what.clone())?;
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
-    Client::try_from(config).context(what)
+    weaver_client::connection::client(&config).context(what)
 }
 
 /// Applies all manifests.

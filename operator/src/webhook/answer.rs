@@ -25,8 +25,8 @@ use tracing::{debug, error};
 use super::arrival::BodyMemory;
 use super::refusal::{ConversionRefusal, DEADLINE, LARGEST, PATIENCE, QUEUE};
 use crate::log_code;
-use crate::managed_fields;
 use weaver_api::webhook::REVIEW;
+use weaver_client::managed_fields;
 use weaver_host::http_server::Caller;
 
 /// Reviews being converted at once; each may have [`LARGEST`] in memory, several times over.

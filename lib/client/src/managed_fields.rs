@@ -1,24 +1,38 @@
 //! Takes `metadata.managedFields` out of the API server's JSON before it is parsed.
 //!
-//! Nothing here reads the field, and who may write an object may put into it what the API server keeps and no parser of
-//! Rust takes: a time after the year 9999, or two hundred levels of fields. One such object made the list of its whole
-//! kind unreadable, for all tenants. In place of the value stands `null`.
+//! Who may write an object may put into the field what the API server keeps and no parser of Rust takes: a time after
+//! the year 9999, or two hundred levels of fields. One such object made the list of its whole kind unreadable, for all
+//! tenants. In place of the value stands `null`: always ([`removed_from`]), for a program that never reads the field,
+//! or only where no parser takes it ([`readable_in`]).
 //!
 //! Only the field's own place counts: in an object, in each of a list, in what a watch or a review for conversion
 //! contains. A key of that name anywhere else is content, and stays. What is no JSON passes as it is.
+
+use std::mem;
 
 use http::Response;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use kube::client::DynBody;
+use kube::core::ObjectMeta;
 
 /// An answer of the API server without the field.
+#[must_use]
 pub fn removed_from(answer: Response<Box<DynBody>>) -> Response<Box<DynBody>> {
+    scanned(answer, Scanner::default())
+}
+
+/// An answer of the API server with the field only where a parser takes it.
+#[must_use]
+pub fn readable_in(answer: Response<Box<DynBody>>) -> Response<Box<DynBody>> {
+    scanned(answer, Scanner { kept: Some(Vec::new()), ..Scanner::default() })
+}
+
+fn scanned(answer: Response<Box<DynBody>>, mut scanner: Scanner) -> Response<Box<DynBody>> {
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
         return answer;
     }
-    let mut scanner = Scanner::default();
     answer.map(|body| {
         let without = body.map_frame(move |frame| frame.map_data(|data| scanner.pass(&data).into()));
         Box::new(without) as Box<DynBody>
@@ -29,6 +43,13 @@ pub fn removed_from(answer: Response<Box<DynBody>>) -> Response<Box<DynBody>> {
 #[must_use]
 pub fn removed(json: &[u8]) -> Vec<u8> {
     Scanner::default().pass(json)
+}
+
+/// Does a parser take this value of the field?
+fn is_readable(field: &[u8]) -> bool {
+    // It is one level deeper than in a list.
+    let object = [b"[[[[{\"managedFields\":".as_slice(), field, b"}]]]]"].concat();
+    serde_json::from_slice::<[[[[ObjectMeta; 1]; 1]; 1]; 1]>(&object).is_ok()
 }
 
 /// An array or an object on the way to the field.
@@ -59,6 +80,8 @@ struct Scanner {
     off_way: usize,
     /// They belong to the field.
     is_field: bool,
+    /// What was read of the field, where one that a parser takes stays.
+    kept: Option<Vec<u8>>,
     /// The text that is read now.
     text: Option<Text>,
     is_escaped: bool,
@@ -78,10 +101,16 @@ impl Scanner {
         for &byte in piece {
             let was_field = self.is_field;
             self.read(byte);
-            match (was_field, self.is_field) {
-                (false, false) => left.push(byte),
-                (false, true) => left.extend(b"null"),
-                (true, _) => {}
+            if !was_field && !self.is_field {
+                left.push(byte);
+                continue;
+            }
+            if let Some(field) = &mut self.kept {
+                field.push(byte);
+            }
+            if !self.is_field {
+                let field = self.kept.as_mut().map(mem::take).filter(|field| is_readable(field));
+                left.extend_from_slice(field.as_deref().unwrap_or(b"null"));
             }
         }
         left
@@ -152,6 +181,7 @@ impl Scanner {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::{DynamicObject, ObjectList};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -195,6 +225,32 @@ mod tests {
             let text = content.to_string();
             assert_eq!(removed(text.as_bytes()), text.as_bytes());
         }
+    }
+
+    #[test]
+    fn a_field_that_a_parser_takes_stays_where_it_is_read() {
+        let fields = |time: &str, levels: usize| {
+            let (open, close) = ("{\"f:a\":".repeat(levels), "}".repeat(levels));
+            format!(r#"[{{"manager":"]\"","time":"{time}","fieldsV1":{open}{{}}{close}}}]"#)
+        };
+        let list =
+            |objects: [&str; 2]| format!(r#"{{"items":[{},{}]}}"#, object(objects[0]), object(objects[1]));
+        let time = "2026-01-01T00:00:00Z";
+        let deepest = fields(time, 119);
+        for (value, is_kept) in [
+            (fields(time, 3), true),
+            ("[]".to_owned(), true),
+            (fields(time, 120), false),
+            (fields("9999-12-31T00:00:00Z", 3), false),
+            (r#"[{"manager":1}]"#.to_owned(), false),
+        ] {
+            let mut scanner = Scanner { kept: Some(Vec::new()), ..Scanner::default() };
+            let left = scanner.pass(list([&value, &deepest]).as_bytes());
+            let expected = if is_kept { value.as_str() } else { "null" };
+            assert_eq!(String::from_utf8(left).unwrap(), list([expected, &deepest]), "{value}");
+        }
+        // As deep as what stays, it is parsed in the list.
+        assert!(serde_json::from_str::<ObjectList<DynamicObject>>(&list([&deepest, "[]"])).is_ok());
     }
 
     #[test]
