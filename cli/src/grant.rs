@@ -116,14 +116,15 @@ pub fn show(parts: &[GrantObject]) {
     }
 }
 
-/// Makes each object.
+/// Makes each object, unless the API server would refuse one of the Roles.
 ///
 /// # Errors
-/// Someone else would be granted the same, or has been meanwhile; or the API server refuses one, and those before it
-/// are there.
+/// Someone else would be granted the same, or has been meanwhile; or the API server refuses one: a Role before anything
+/// is made, another object when those before it are there.
 pub async fn make(client: &Client, parts: &[GrantObject]) -> anyhow::Result<()> {
     for role in roles(parts) {
         is_only_ours(client, role, parts).await.context("nothing was granted")?;
+        apply(client, role, true).await.context("nothing was granted")?;
     }
     for part in parts {
         match part {
@@ -131,9 +132,9 @@ pub async fn make(client: &Client, parts: &[GrantObject]) -> anyhow::Result<()> 
             GrantObject::Role(role) => {
                 // There may be many before it.
                 is_only_ours(client, role, parts).await?;
-                apply(client, role).await
+                apply(client, role, false).await
             }
-            GrantObject::Binding(binding) => apply(client, binding).await,
+            GrantObject::Binding(binding) => apply(client, binding, false).await,
         }?;
     }
     for role in roles(parts) {
@@ -193,7 +194,7 @@ async fn create(client: &Client, account: &ServiceAccount) -> anyhow::Result<()>
     .with_context(|| format!("creating {}", reference(account)))
 }
 
-async fn apply<K>(client: &Client, object: &K) -> anyhow::Result<()>
+async fn apply<K>(client: &Client, object: &K, dry_run: bool) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Serialize
@@ -202,7 +203,7 @@ where
         + std::fmt::Debug,
 {
     let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let params = PatchParams::apply(MANAGER).force();
+    let params = PatchParams { dry_run, ..PatchParams::apply(MANAGER).force() };
     match api.patch(&object.name_any(), &params, &Patch::Apply(object)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => Err(anyhow!("{}", status.message)),

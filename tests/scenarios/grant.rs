@@ -1,9 +1,13 @@
 //! `--grant`: account, rights and resource in one command, with the rights of the user and no others.
 
+use std::sync::Arc;
+
+use http::{Method, Response, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::client::Body;
 use serde_json::{Value, json};
 use weaver_tests::cli::{done, ended, program, weaver};
 use weaver_tests::person;
@@ -159,16 +163,46 @@ async fn who_administers_both_namespaces_grants_and_no_one_grants_more_than_they
     assert!(said.done, "who may not ask about others' rights grants what is needed: {said:?}");
     world.holds(&foo, "settings", &[("a", "1")]).await;
     let said = create("greedy", &bar).await;
-    assert!(
-        !said.done && said.err.contains("is attempting to grant RBAC permissions not currently held"),
-        "{said:?}"
-    );
+    for part in ["nothing was granted", "is attempting to grant RBAC permissions not currently held"] {
+        assert!(!said.done && said.err.contains(part), "{part}: {said:?}");
+    }
+    assert!(world.accounts(&team).get_opt("greedy").await.unwrap().is_none());
     let said = create("wide", &world.name("*")).await;
     assert!(!said.done && said.err.contains("nothing was granted"), "who may not list namespaces: {said:?}");
     for name in ["greedy", "wide"] {
         assert!(world.syncs(&team).get_opt(name).await.unwrap().is_none(), "{name}");
     }
     world.lacks(&bar, "settings").await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_granted_for_a_sync_that_is_refused() {
+    let world = World::new("grant-refused").await;
+    let (team, foo) = (world.namespace("team").await, world.namespace("foo").await);
+    let mut hooks = Hooks::none();
+    hooks.instead = Arc::new(|request| {
+        let is_sync = request.method == Method::POST && request.uri.path().ends_with("/configmapsyncs");
+        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
+                            "reason": "Forbidden", "message": "no syncs on Fridays"});
+        let body = Body::from(status.to_string().into_bytes());
+        is_sync.then(|| Response::builder().status(StatusCode::FORBIDDEN).body(body).unwrap())
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = person::proxy(hooks).await;
+    let kubeconfig = person::kubeconfig(&world, &team, &proxy, directory.path()).await;
+    let name = kubeconfig.file_stem().unwrap().to_str().unwrap();
+    let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": team}]);
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    world.apply_role(&foo, "all", all, subjects).await;
+    let line = ["sync", "create", "sync", "-n", &team, "--source", "settings", "--to", &foo, "--grant"];
+    let mut command = program("weaver", &line);
+    command.env("KUBECONFIG", &kubeconfig);
+    ended(command).await.refused("nothing was granted");
+    assert!(world.accounts(&team).get_opt("sync").await.unwrap().is_none());
+    for namespace in [&team, &foo] {
+        assert_eq!(world.granted(namespace).await, Vec::<String>::new(), "{namespace}");
+    }
     world.finish().await;
 }
 

@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use weaver_api::v1beta1::{ConfigMapSyncSpec, ResourceSyncSpec, SourceKind};
 use weaver_api::validate::validate;
+use weaver_client::WriteMode;
 use weaver_diagnostics::yaml_text;
 use weaver_tenant::Account;
 
@@ -257,6 +258,9 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
         say(format_args!("Namespace {namespace}"));
         store.create_namespace(&namespace, false).await?;
     }
+    // Nothing is granted for what the API server, or a policy of the cluster, does not let in.
+    let judged = store.objects.create(name, &object, WriteMode::DryRun).await;
+    judged.map_err(|error| store.said(error.why).context("nothing was granted"))?;
     grant::show(&parts);
     grant::make(client, &parts).await?;
     Ok(true)
