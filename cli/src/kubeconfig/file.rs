@@ -1,10 +1,10 @@
 //! Kubeconfigs on disk.
 //!
 //! Guarantees: a written file has mode 0600 and is there whole or not at all, after a crash too; a file that is
-//! replaced keeps its owner and, in a merge, leaves a copy next to it; a symlink stays and its target is replaced. A
-//! merge takes the lock that kubectl takes for its own changes, and checks for entries that it would take from other
-//! contexts, and for a CA that is not trusted yet, before it writes. Failure: the file and the remedy, never its
-//! content.
+//! replaced keeps its owner and, in a merge, leaves a copy next to it; a symlink stays and its target is replaced. One
+//! that another user may have put there, to be given the key, is refused. A merge takes the lock that kubectl takes for
+//! its own changes, and checks for entries that it would take from other contexts, and for a CA that is not trusted
+//! yet, before it writes. Failure: the file and the remedy, never its content.
 
 use std::env;
 use std::fs::{self, File, Metadata};
@@ -19,7 +19,7 @@ use weaver_diagnostics::kubeconfig_export::document::{Document, NotAKubeconfig};
 use weaver_diagnostics::kubeconfig_export::merge::merge;
 use weaver_diagnostics::text_file::{TextFile, decoded};
 use weaver_host::durable_file::{self, WriteOptions};
-use weaver_host::platform;
+use weaver_host::platform::{self, FileOwner};
 
 use super::authority;
 
@@ -87,6 +87,9 @@ pub enum FileError {
     /// A symlink without its target.
     #[error("{} is a symlink that points to nothing: name its target", path.display())]
     Dangling { path: PathBuf },
+    /// Another user may have put it there to be given the key.
+    #[error("{} belongs to another user, in a directory where others can write: that user could read the key; remove it, or name another file", path.display())]
+    Planted { path: PathBuf },
     /// kubectl or another export changes it.
     #[error("{} is locked by another program; if none is running, remove {}", path.display(), lock.display())]
     Locked { path: PathBuf, lock: PathBuf },
@@ -224,13 +227,41 @@ fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>), FileError> {
     platform::possible(path).map_err(failed)?;
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {
-            Ok((platform::canonicalize(path).map_err(failed)?, Some(metadata)))
+            let target = platform::canonicalize(path).map_err(failed)?;
+            let first = fs::symlink_metadata(path).map_err(failed)?;
+            let link = platform::canonicalize(directory_of(path)).map_err(failed)?;
+            for (found, directory) in [(&first, link.as_path()), (&metadata, directory_of(&target))] {
+                if may_be_planted(found, directory).map_err(failed)? {
+                    return Err(FileError::Planted { path: path.to_owned() });
+                }
+            }
+            Ok((target, Some(metadata)))
         }
         Ok(_) => Err(FileError::NotRegular { path: path.to_owned() }),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
         Err(_) if fs::symlink_metadata(path).is_ok() => Err(FileError::Dangling { path: path.to_owned() }),
         Err(_) => Ok((path.to_owned(), None)),
     }
+}
+
+/// May another user have put the file there that was `found` in a directory, or a directory on the way to it?
+fn may_be_planted(found: &Metadata, directory: &Path) -> io::Result<bool> {
+    let mut owner = platform::owner(found);
+    for directory in directory.ancestors() {
+        let of_directory = platform::owner(&fs::metadata(directory)?);
+        if is_planted(owner, of_directory, platform::caller()) {
+            return Ok(true);
+        }
+        owner = of_directory;
+    }
+    Ok(false)
+}
+
+/// May another user than the caller have put a file into this directory? Not where only the owner of the directory can
+/// write, as in a home, and not that owner.
+fn is_planted(file: FileOwner, directory: FileOwner, caller: Option<u32>) -> bool {
+    let is_shared = directory.mode.is_some_and(|mode| mode & 0o022 != 0);
+    file.uid != caller && file.uid != directory.uid && is_shared
 }
 
 /// Readable by its owner only: the caller or, with sudo in a home or in a directory that sets the group, the owner of

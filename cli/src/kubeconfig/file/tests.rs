@@ -1,5 +1,5 @@
 #[cfg(unix)]
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{chown, lchown, symlink};
 #[cfg(unix)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -173,6 +173,60 @@ fn a_symlink_stays_and_its_target_is_replaced() {
     write(&link, &document(PI), true).unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(document(&fs::read_to_string(&path).unwrap()), document(PI));
+}
+
+#[test]
+fn a_file_that_another_user_may_have_put_there_is_known_by_its_directory() {
+    let by = |uid: u32, mode: u32| FileOwner { uid: Some(uid), gid: Some(uid), mode: Some(mode) };
+    for (uid, directory, caller, expected) in [
+        // In /tmp, under sudo and without.
+        (1001, by(0, 0o1777), 0, true),
+        (1001, by(0, 0o1777), 1000, true),
+        (0, by(0, 0o1777), 0, false),
+        (1001, by(0, 0o2775), 0, true),
+        // In a home, under sudo and without.
+        (1000, by(1000, 0o755), 0, false),
+        (1000, by(1000, 0o775), 0, false),
+        (1001, by(1000, 0o775), 0, true),
+        // Only root can have put it there.
+        (1000, by(0, 0o755), 0, false),
+    ] {
+        assert_eq!(is_planted(by(uid, 0o644), directory, Some(caller)), expected, "{uid} {directory:?}");
+    }
+    let unknown = FileOwner { uid: None, gid: None, mode: None };
+    assert!(!is_planted(unknown, unknown, None), "on Windows");
+}
+
+/// An administrator's key was written to a file of the user who had put it, or a link, into `/tmp` before.
+#[cfg(unix)]
+#[test]
+fn the_key_is_not_given_to_a_user_who_put_a_file_or_a_link_there() {
+    let (dir, path) = file(THEIRS, 0o644);
+    let (_elsewhere, own) = file(THEIRS, 0o600);
+    let link = dir.path().join("link");
+    symlink(&own, &link).unwrap();
+    platform::set_path_mode(dir.path(), 0o1777).unwrap();
+    // Only root can change the owner.
+    if chown(&path, Some(65534), None).and_then(|()| lchown(&link, Some(65534), None)).is_err() {
+        return;
+    }
+    let theirs = dir.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    let within = theirs.join("config");
+    fs::copy(&path, &within).unwrap();
+    for planted in [&theirs, &within] {
+        chown(planted, Some(65534), None).unwrap();
+    }
+    for planted in [&path, &link, &within] {
+        for error in [write(planted, &document(PI), true).unwrap_err(), merged(planted, true).unwrap_err()] {
+            // The kernel itself may refuse to follow such a link.
+            let is_named = ["belongs to another user", "ermission denied"];
+            assert!(is_named.iter().any(|words| error.to_string().contains(words)), "{error}");
+        }
+    }
+    for file in [&path, &own, &within] {
+        assert_eq!(fs::read_to_string(file).unwrap(), THEIRS);
+    }
 }
 
 #[test]

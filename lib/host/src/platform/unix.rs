@@ -70,6 +70,12 @@ pub fn owner(metadata: &Metadata) -> FileOwner {
     FileOwner { uid: Some(metadata.uid()), gid: Some(metadata.gid()), mode: Some(metadata.mode() & 0o7777) }
 }
 
+/// The user as whom this program acts on files.
+#[must_use]
+pub fn caller() -> Option<u32> {
+    Some(nix::unistd::Uid::effective().as_raw())
+}
+
 /// Gives a file to this user and group.
 ///
 /// # Errors
