@@ -338,6 +338,31 @@ mod tests {
     }
 
     #[test]
+    fn a_time_that_no_clock_counts_is_refused_by_every_command_that_waits() {
+        for words in [
+            "apply -f x --wait=",
+            "find --timeout=",
+            "node restore x --wait=",
+            "node rollback --wait=",
+            "registry check a:1 --timeout=",
+            "resource delete x --wait=",
+            "sync delete x --wait=",
+            "token delete x --wait=",
+            "uninstall --wait=",
+        ] {
+            let parsed = |seconds: &str| {
+                let line = format!("weaver {words}{seconds}");
+                command("weaver").try_get_matches_from(line.split(' ')).map_err(|error| error.to_string())
+            };
+            assert_eq!(parsed("60").err(), None, "{words}");
+            for seconds in ["86401", "18446744073709551615", "18446744073709551616"] {
+                let refused = parsed(seconds).unwrap_err();
+                assert!(refused.contains(&format!("invalid value '{seconds}'")), "{refused}");
+            }
+        }
+    }
+
+    #[test]
     fn a_plugin_is_called_as_kubectl_calls_it() {
         for (program, expected) in [
             ("weaver", "weaver"),

@@ -36,7 +36,7 @@ pub struct Uninstall {
     #[arg(long)]
     agents_stopped: bool,
     /// Time limit for the operator's and the API server's own clean-up
-    #[arg(long, value_name = "SECONDS", default_value_t = 420)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 420, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     wait: u64,
 }
 

@@ -33,7 +33,8 @@ pub struct Apply {
     #[arg(short, long)]
     namespace: Option<String>,
     /// Wait until each object is Ready, for at most 60 or the given number of seconds
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60")]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60",
+          value_parser = clap::value_parser!(u64).range(0..=86_400))]
     wait: Option<u64>,
     /// Wait, and restore the previous state of objects that do not become Ready
     #[arg(long)]

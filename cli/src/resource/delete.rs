@@ -35,7 +35,8 @@ pub struct Delete {
     #[arg(long)]
     orphan: bool,
     /// Wait until it is gone, for at most 60 or the given number of seconds, then say what blocks it
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60")]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60",
+          value_parser = clap::value_parser!(u64).range(0..=86_400))]
     wait: Option<u64>,
     #[command(flatten)]
     dry_run: DryRun,

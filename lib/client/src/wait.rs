@@ -53,7 +53,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         limit: Duration,
         mut judge: impl FnMut(Option<&K>) -> WaitProgress,
     ) -> Result<Option<K>, Error> {
-        let deadline = Instant::now() + limit;
+        // One that no clock reaches is none.
+        let deadline = Instant::now().checked_add(limit);
         loop {
             let reason = match self.get(name).await {
                 Ok(found) => match judge(found.as_ref()) {
@@ -66,7 +67,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
                 Err(error) if error.is_transient() => error.to_string(),
                 Err(error) => return Err(error),
             };
-            if Instant::now() >= deadline {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(self.error("waiting for", name, Why::TimedOut { limit, reason }));
             }
             sleep(INTERVAL).await;
@@ -100,9 +101,24 @@ pub fn held_by(object: &impl Resource) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
     use kube::core::{DynamicObject, ObjectMeta};
+    use kube::{Api, Client};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_limit_that_no_clock_counts_is_as_good_as_none() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let map = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+            Ok::<_, tower::BoxError>(Response::new(Body::from(map.to_vec())))
+        });
+        let maps: Api<ConfigMap> = Api::namespaced(Client::new(service, "default"), "team-a");
+        let found = Objects::new(maps, "test").wait("a", Duration::MAX, |_| WaitProgress::Reached).await;
+        assert!(found.unwrap().is_some());
+    }
 
     #[test]
     fn finalizers_are_named() {
