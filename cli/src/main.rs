@@ -281,7 +281,7 @@ async fn main() -> ExitCode {
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
         Verb::Man { directory } => generated::man(&directory, command("weaver")),
         Verb::Node { verb } => node::run(verb),
-        Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
+        Verb::Orphans { verb } => orphans::run(verb).await,
         Verb::Pause(options) => pause::pause(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Registry { verb } => registry::run(verb).await,
         Verb::Resume(options) => pause::resume(&options).await.map(|()| ExitCode::SUCCESS),

@@ -10,8 +10,9 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
 use std::ops::ControlFlow;
+use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, ensure};
 use clap::Subcommand;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
@@ -30,6 +31,7 @@ use weaver_diagnostics::finding_text::clean;
 
 use crate::connection;
 use crate::copied_kinds;
+use crate::resource::options::for_each;
 use crate::stdout::{note, say};
 
 #[derive(Subcommand)]
@@ -102,44 +104,59 @@ impl Orphan {
         let source = annotations.and_then(|all| all.get(SOURCE_ANNOTATION)).map_or("?", String::as_str);
         format!("{self}\tcopy of {}\tfrom {}", clean(&self.holder), clean(source))
     }
+
+    /// Why it is not deleted, and what to do instead.
+    fn why_kept(&self) -> Option<String> {
+        let by_hand = "`kubectl delete KIND NAME -n NAMESPACE`";
+        let adopt = format!("`weaver orphans adopt {self}`");
+        if !self.copy.says_whose() {
+            return Some(format!(
+                "{self} does not say whose copy it was: look at it, then delete it with {by_hand}, or have {adopt} \
+                 make it an ordinary object"
+            ));
+        }
+        is_adopted(&self.copy.meta).then(|| {
+            format!(
+                "{self} existed before a sync adopted it: {adopt} makes it an ordinary object, which its owner can \
+                 delete with {by_hand}"
+            )
+        })
+    }
 }
 
-pub async fn run(verb: OrphansVerb) -> anyhow::Result<()> {
+pub async fn run(verb: OrphansVerb) -> anyhow::Result<ExitCode> {
     let client = connection::client().await?;
     match verb {
         OrphansVerb::List { scope } => {
             for orphan in find(&client, &scope).await? {
                 say(orphan.line());
             }
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
         OrphansVerb::Adopt { which } => {
-            for orphan in chosen(&client, &which).await? {
+            let orphans = chosen(&client, &which).await?;
+            let adopted = for_each(&orphans, async |orphan| {
                 adopt(&client, &orphan.copy).await.with_context(|| orphan.to_string())?;
                 say(format_args!("{orphan} is an ordinary object now"));
-            }
-            Ok(())
+                Ok(())
+            });
+            Ok(adopted.await.1)
         }
         OrphansVerb::Delete { which } => {
             let orphans = chosen(&client, &which).await?;
-            if let Some(orphan) = orphans.iter().find(|orphan| !orphan.copy.says_whose()) {
-                bail!(
-                    "{orphan} does not say whose copy it was: look at it, then delete it with `kubectl delete KIND NAME -n NAMESPACE`, or have \
-                     `weaver orphans adopt {orphan}` make it an ordinary object; nothing was deleted"
-                );
+            for why in orphans.iter().filter_map(Orphan::why_kept) {
+                // Anyone may label an object of theirs: with --all it keeps none of the others.
+                ensure!(which.all, "{why}; nothing was deleted");
+                note!("left as it is: {why}");
             }
-            if let Some(orphan) = orphans.iter().find(|orphan| is_adopted(&orphan.copy.meta)) {
-                bail!(
-                    "{orphan} existed before a sync adopted it: `weaver orphans adopt {orphan}` \
-                     makes it an ordinary object, which its owner can delete with `kubectl delete KIND NAME -n NAMESPACE`; nothing \
-                     was deleted"
-                );
-            }
-            for orphan in orphans {
-                delete(&client, &orphan.copy).await.with_context(|| orphan.to_string())?;
-                say(format_args!("{orphan} is deleted"));
-            }
-            Ok(())
+            let deleted = for_each(&orphans, async |orphan| {
+                if orphan.why_kept().is_none() {
+                    delete(&client, &orphan.copy).await.with_context(|| orphan.to_string())?;
+                    say(format_args!("{orphan} is deleted"));
+                }
+                Ok(())
+            });
+            Ok(deleted.await.1)
         }
     }
 }
@@ -332,88 +349,4 @@ pub async fn delete(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::{Value, json};
-    use weaver_diagnostics::finding_text::is_unprintable;
-
-    use super::*;
-
-    #[test]
-    fn a_copy_is_an_orphan_when_neither_its_uid_nor_its_name_lives() {
-        let living = Living {
-            uids: ["u1".to_owned()].into(),
-            names: [("team-a".to_owned(), "sync".to_owned())].into(),
-        };
-        let marked = |label: Value, sync: Value, source: &str| {
-            serde_json::from_value::<ObjectMeta>(json!({
-                "namespace": "foo", "name": "settings", "labels": {"weaver.example.com/sync-uid": label},
-                "annotations": {"weaver.example.com/sync": sync, "weaver.example.com/source": source},
-            }))
-            .unwrap()
-        };
-        let away = "ConfigMap/team-a/settings";
-        for (label, sync, source, expected) in [
-            ("u1", json!("team-a/sync/u1"), away, None),
-            // Restored from a backup: the resource has another uid now.
-            ("u0", json!("team-a/sync/u0"), away, None),
-            ("u0", json!("team-a/other/u0"), away, Some("ConfigMapSync team-a/other")),
-            ("u0", json!("team-a/other/u1"), away, None),
-            ("u0", json!("not ours"), away, Some("a ConfigMapSync with uid u0")),
-            ("u0", json!("team-a/other/u0"), "ConfigMap/foo/settings", None),
-        ] {
-            let meta = marked(json!(label), sync.clone(), source);
-            let key = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
-            let found = living.orphan(Marked { key, meta }).map(|orphan| orphan.holder);
-            assert_eq!(found.as_deref(), expected, "{label} {sync} {source}");
-        }
-    }
-
-    #[test]
-    fn what_a_controller_made_of_a_copy_is_no_orphan_and_what_says_little_is_not_deleted() {
-        let marked = |owners: Value, source: &str, sync: &str| {
-            let meta: ObjectMeta = serde_json::from_value(json!({
-                "namespace": "foo", "name": "tls", "labels": {"weaver.example.com/sync-uid": "u0"},
-                "annotations": {"weaver.example.com/sync": sync, "weaver.example.com/source": source},
-                "ownerReferences": owners,
-            }))
-            .unwrap();
-            Marked { key: ObjectKey::of(ObjectKind::SECRET, &meta).unwrap(), meta }
-        };
-        let owner = |controller: bool| {
-            json!([{"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "name": "tls", "uid": "c",
-                    "controller": controller}])
-        };
-        let living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
-        for (owners, source, expected) in [
-            (json!([]), "Secret/team-a/tls", true),
-            (owner(false), "Secret/team-a/tls", true),
-            (owner(true), "Secret/team-a/tls", false),
-            (json!([]), "Certificate/team-a/tls", false),
-        ] {
-            let copy = marked(owners.clone(), source, "team-a/sync/u0");
-            assert_eq!(living.orphan(copy).is_some(), expected, "{owners} {source}");
-        }
-        for (sync, expected) in [("team-a/sync/u0", true), ("team-a/sync/u9", false), ("", false)] {
-            assert_eq!(marked(json!([]), "Secret/team-a/tls", sync).says_whose(), expected, "{sync}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_annotation_is_obeyed_forges_a_line_or_a_column(
-            text in "[\u{1b}\u{7}\r\n\t\u{9b}\u{202e}\u{2066}\u{200b}\u{2028}a-z/]{0,40}", sync in any::<String>(),
-        ) {
-            let meta: ObjectMeta = serde_json::from_value(json!({
-                "namespace": "foo", "name": "settings", "labels": {"weaver.example.com/sync-uid": "u0"},
-                "annotations": {"weaver.example.com/sync": sync + &text, "weaver.example.com/source": format!("ConfigMap/{text}")},
-            }))
-            .unwrap();
-            let key = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
-            let living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
-            let line = living.orphan(Marked { key, meta }).unwrap().line();
-            prop_assert!(!line.contains(|c| c != '\t' && is_unprintable(c)), "{line:?}");
-            prop_assert_eq!(line.matches('\t').count(), 2);
-        }
-    }
-}
+mod tests;

@@ -35,12 +35,22 @@ async fn copies_of_a_deleted_resource_are_listed_adopted_and_deleted() {
     let mark = |value| json!({"metadata": {"annotations": {"weaver.example.com/adopted": value}}});
     let params = PatchParams::default();
     world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(Some("true")))).await.unwrap();
-    let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);
+    let (done, said) = weaver(&["orphans", "delete", &objects[1]]);
     assert!(!done && said.contains("existed before a sync adopted it"), "{said}");
-    world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(None))).await.unwrap();
-    // and any other is.
+    world.config_map(&bar, "planted", &[("a", "1")]).await;
+    let label = json!({"metadata": {"labels": {SYNC_UID_LABEL: "u0"}}});
+    world.config_maps(&bar).patch("planted", &params, &Patch::Merge(label)).await.unwrap();
     let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);
-    assert!(done, "{said}");
+    assert!(done && said.contains("existed before a sync adopted it"), "{said}");
+    world.holds(&bar, "settings", &[("a", "1")]).await;
+    world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(None))).await.unwrap();
+    // and any other is, also where someone has planted a label.
+    let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);
+    assert!(
+        done && said.contains(&format!("ConfigMap/{bar}/planted does not say whose copy it was")),
+        "{said}"
+    );
     world.lacks(&bar, "settings").await;
+    world.holds(&bar, "planted", &[("a", "1")]).await;
     world.finish().await;
 }

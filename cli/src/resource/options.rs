@@ -70,14 +70,14 @@ enum Judge {
     Server,
 }
 
-/// Does `each` for all names; a failure is reported and the others are done all the same.
-pub async fn for_each<T>(
-    names: &[String],
-    mut each: impl AsyncFnMut(&str) -> anyhow::Result<T>,
+/// Does `each` for all; a failure is reported and the others are done all the same.
+pub async fn for_each<I, T>(
+    items: &[I],
+    mut each: impl AsyncFnMut(&I) -> anyhow::Result<T>,
 ) -> (Vec<T>, ExitCode) {
     let (mut done, mut code) = (Vec::new(), ExitCode::SUCCESS);
-    for name in names {
-        match each(name).await {
+    for item in items {
+        match each(item).await {
             Ok(result) => done.push(result),
             Err(error) => {
                 failed("error", &error);
