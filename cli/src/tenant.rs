@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use clap::Subcommand;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Resource;
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, Preconditions};
 use serde::de::DeserializeOwned;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::{OPERATOR_ACCOUNT, minting};
@@ -19,7 +19,7 @@ use weaver_tenant::Account;
 
 use crate::resource::kind::Kind;
 use crate::resource::store::{self, Store};
-use crate::stdout::{say, show};
+use crate::stdout::{note, say, show};
 use crate::{connection, grant};
 
 #[derive(Subcommand)]
@@ -104,15 +104,25 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     let (role, _) = minting::grant(&namespace, &account);
     let name = role.metadata.name.unwrap_or_default();
     // The binding first: without it the Role grants nothing.
-    let bound = delete(&Api::<RoleBinding>::namespaced(client.clone(), &namespace), &name).await?;
-    let granted = delete(&Api::<Role>::namespaced(client.clone(), &namespace), &name).await?;
+    let bindings = Api::<RoleBinding>::namespaced(client.clone(), &namespace);
+    let bound = delete(&bindings, &name, minting::is_bound).await?;
+    let granted =
+        delete(&Api::<Role>::namespaced(client.clone(), &namespace), &name, minting::is_granted).await?;
+    for (kind, ended) in [("rolebinding", bound), ("role", granted)] {
+        if ended == Deletion::NotOurs {
+            note!(
+                "the {kind} {namespace}/{name} is not as `weaver tenant allow` makes it, and was left as it is: look at \
+                 it with `kubectl -n {namespace} get {kind} {name} -o yaml`"
+            );
+        }
+    }
     ensure!(
         !grant::still_mints(&client, &of(&namespace, &account)).await?,
-        "the operator may still act as ServiceAccount {namespace}/{account}, by another Role or ClusterRole that lets \
+        "the operator may still act as ServiceAccount {namespace}/{account}, by a Role or ClusterRole that lets \
          {OPERATOR_ACCOUNT} create serviceaccounts/token there: find it with \
          `kubectl get rolebindings,clusterrolebindings -A -o wide`, and delete its binding"
     );
-    if bound || granted {
+    if [bound, granted].contains(&Deletion::Done) {
         say(format_args!(
             "the operator can mint no more tokens for ServiceAccount {namespace}/{account}. A token that it holds is \
             valid for up to an hour, tokens in Secrets of ServiceTokens for up to a day; delete the ServiceAccount \
@@ -124,15 +134,32 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reports whether it existed.
-async fn delete<K>(api: &Api<K>, name: &str) -> anyhow::Result<bool>
+/// What became of an object that was to be deleted.
+#[derive(Clone, Copy, PartialEq)]
+enum Deletion {
+    Done,
+    /// There was none.
+    Unneeded,
+    /// Someone else made it, or has changed it since: it stays.
+    NotOurs,
+}
+
+/// Deletes it as it is when `is_ours` looks at it.
+async fn delete<K>(api: &Api<K>, name: &str, is_ours: impl Fn(&K) -> bool) -> anyhow::Result<Deletion>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
 {
-    match api.delete(name, &DeleteParams::default()).await {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
-        Err(error) => Err(error).with_context(|| format!("deleting the {} {name}", K::kind(&()))),
+    let doing = || format!("deleting the {} {name}", K::kind(&()));
+    let Some(found) = api.get_opt(name).await.with_context(doing)? else { return Ok(Deletion::Unneeded) };
+    if !is_ours(&found) {
+        return Ok(Deletion::NotOurs);
+    }
+    let (uid, resource_version) = (found.meta().uid.clone(), found.meta().resource_version.clone());
+    let preconditions = Some(Preconditions { uid, resource_version });
+    match api.delete(name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+        Ok(_) => Ok(Deletion::Done),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Deletion::Unneeded),
+        Err(error) => Err(error).with_context(doing),
     }
 }
 

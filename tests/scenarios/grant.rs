@@ -262,6 +262,29 @@ async fn leave_to_mint_is_granted_to_no_one_else_and_not_taken_back_in_words_alo
     assert!(!said.done && said.err.contains("may still act"), "{said:?}");
     bindings.delete("by-hand", &DeleteParams::default()).await.unwrap();
     done(&revoke).await;
+
+    // What someone has changed since is left to them.
+    let (ours, params) = ("weaver-mint-sync", PostParams::default());
+    done(&allow).await;
+    let mut wider = roles.get(ours).await.unwrap();
+    let read = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]});
+    wider.rules.as_mut().unwrap().push(serde_json::from_value(read).unwrap());
+    roles.replace(ours, &params, &wider).await.unwrap();
+    let said = weaver(&revoke).await;
+    assert!(said.done && said.err.contains(&format!("role {team}/{ours} is not as")), "{said:?}");
+    assert!(bindings.get_opt(ours).await.unwrap().is_none() && roles.get_opt(ours).await.unwrap().is_some());
+    done(&allow).await;
+    let mut shared = bindings.get(ours).await.unwrap();
+    shared.subjects.as_mut().unwrap().extend(bound_to_mallory(ours, ours).subjects.unwrap());
+    bindings.replace(ours, &params, &shared).await.unwrap();
+    let said = weaver(&revoke).await;
+    assert!(said.done && said.err.contains(&format!("rolebinding {team}/{ours} is not as")), "{said:?}");
+    assert!(bindings.get_opt(ours).await.unwrap().is_some() && roles.get_opt(ours).await.unwrap().is_none());
+    // What it is bound to now is someone else's, and still lets the operator in.
+    wider.metadata.resource_version = None;
+    roles.create(&params, &wider).await.unwrap();
+    let said = weaver(&revoke).await;
+    assert!(!said.done && said.err.contains("may still act"), "{said:?}");
     world.finish().await;
 }
 
