@@ -98,21 +98,16 @@ pub async fn to(request: BackupRequest) -> anyhow::Result<MadeBackup> {
 }
 
 /// Makes one before k3s is upgraded or updated, on this card: it protects against the upgrade and not against the
-/// card's failure. `None` where the node has no datastore of its own.
+/// card's failure. Returns the message: where it is, or why this node has nothing to save.
 ///
 /// # Errors
 /// As [`to`].
-pub async fn before_upgrade(
-    host: &Host,
-    state_dir: &Path,
-    program: &Path,
-) -> anyhow::Result<Option<MadeBackup>> {
+pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> anyhow::Result<String> {
     let layout = BackupLayout::of(host, state_dir);
-    let is_none = host.role() == Role::Agent
-        || members::other_datastore(host, &layout).is_some()
-        || !host.root.exists(layout.datastore());
-    if is_none {
-        return Ok(None);
+    let never_ran = || (!host.root.exists(layout.datastore())).then(|| "there is none yet".to_owned());
+    let nothing = of_the_node(host, &layout).map(|refusal| refusal.to_string());
+    if let Some(why) = nothing.or_else(never_ran) {
+        return Ok(format!("The state of k3s is not saved: {why}"));
     }
     let target = host.root.real(state_dir).join(BEFORE_UPGRADE);
     let is_made = make_private(&target);
@@ -131,12 +126,13 @@ pub async fn before_upgrade(
         Ok(()) => to(request).await,
         Err(error) => Err(error),
     };
-    made.map(Some).map_err(|error| {
+    let made = made.map_err(|error| {
         let waits = error.chain().any(|cause| matches!(cause.downcast_ref(), Some(TryLockError::WouldBlock)));
         // Where another one runs it is made as soon as that has finished.
         let remedy = if waits { "" } else { ": `--no-backup` skips it" };
         error.context(format!("no backup could be made, and nothing was changed{remedy}"))
-    })
+    })?;
+    Ok(format!("The state of k3s is saved in {}", made.path.display()))
 }
 
 fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBackup> {

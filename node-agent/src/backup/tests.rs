@@ -116,6 +116,12 @@ impl BackupScene {
         }
     }
 
+    /// As an upgrade has it made.
+    pub async fn before_upgrade(&self) -> anyhow::Result<String> {
+        let request = self.request(Path::new("/"));
+        before_upgrade(&request.host, &request.state_dir, &request.program).await
+    }
+
     /// The owner part of its backups' names.
     pub fn owner(&self) -> String {
         let ca = identity::ca_fingerprint(&HostRoot::new(self.at("/")), Path::new("/var/lib/rancher/k3s"));
@@ -314,16 +320,14 @@ async fn one_at_a_time_and_no_word_of_a_secret() {
 #[tokio::test]
 async fn before_an_upgrade_the_last_two_stay_where_only_root_reads() {
     let scene = BackupScene::new("raspi", 1);
-    let request = scene.request(Path::new("/"));
-    let made = before_upgrade(&request.host, &request.state_dir, &request.program).await.unwrap().unwrap();
-    assert_eq!(made.path.parent().unwrap(), scene.at("/var/lib/weaver/backups"));
+    let said = scene.before_upgrade().await.unwrap();
+    let backups = format!("The state of k3s is saved in {}/", scene.at("/var/lib/weaver/backups").display());
+    assert!(said.starts_with(&backups), "{said}");
+    assert_eq!(scene.names("/var/lib/weaver/backups").len(), 1);
     assert_eq!(
         fs::metadata(scene.at("/var/lib/weaver/backups")).unwrap().permissions().mode() & 0o7777,
         0o700
     );
-    fs::remove_dir_all(scene.at("/var/lib/rancher/k3s/server/db")).unwrap();
-    let none = before_upgrade(&request.host, &request.state_dir, &request.program).await.unwrap();
-    assert!(none.is_none());
 }
 
 #[tokio::test]

@@ -69,14 +69,14 @@ impl UpdateHost {
         }
     }
 
-    /// Saves the state of k3s, in which a newer operator may store what the present one cannot read; where it is.
+    /// Saves the state of k3s, in which a newer operator may store what the present one cannot read; the message,
+    /// where there is a k3s.
     ///
     /// # Errors
     /// It cannot be saved.
-    pub async fn back_up(&self) -> anyhow::Result<Option<PathBuf>> {
+    pub async fn back_up(&self) -> anyhow::Result<Option<String>> {
         let Some(K3sNode { host, program, .. }) = &self.node else { return Ok(None) };
-        let made = backup::before_upgrade(host, &self.state_as_known, &program.installed).await?;
-        Ok(made.map(|made| made.path))
+        backup::before_upgrade(host, &self.state_as_known, &program.installed).await.map(Some)
     }
 
     /// The reason against an update that a scheduled reboot would cut off.

@@ -210,9 +210,9 @@ impl UpdateRun {
         let to = changes.iter().map(|change| package(&change.name, &change.to)).collect();
         let BeforeUpdate { units, names } = self.host.before().await?;
         if !self.args.no_backup
-            && let Some(path) = self.host.back_up().await?
+            && let Some(said) = self.host.back_up().await?
         {
-            say(&format!("The state of k3s is saved in {}", path.display()));
+            say(&said);
         }
         say("Keeping the installed packages");
         self.packages.keep(&self.host.programs, &self.host.root, &from).await?;

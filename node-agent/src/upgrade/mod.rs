@@ -122,9 +122,7 @@ impl UpgradeRun {
             return Ok(());
         }
         let K3sNode { host, program, .. } = &self.node;
-        if let Some(made) = backup::before_upgrade(host, &self.state_as_known, &program.installed).await? {
-            say(&format!("The state of k3s is saved in {}", made.path.display()));
-        }
+        say(&backup::before_upgrade(host, &self.state_as_known, &program.installed).await?);
         Ok(())
     }
 

@@ -19,9 +19,9 @@ async fn a_datastore_elsewhere_is_refused_although_the_file_of_before_is_there()
         let said = format!("{error:#} {error:?}");
         assert!(error.is::<Refused>() && said.contains(path), "{said}");
         assert!(!said.contains("hunter2") && scene.names("/backups").is_empty(), "{said}");
-        let request = scene.request(Path::new("/"));
-        let made = before_upgrade(&request.host, &request.state_dir, &request.program).await.unwrap();
-        assert!(made.is_none(), "{path}: {made:?}");
+        let said = scene.before_upgrade().await.unwrap();
+        assert!(said.contains("is not saved: the datastore of this k3s is a database elsewhere"), "{said}");
+        assert!(said.contains(path) && !said.contains("hunter2"), "{said}");
         let code = scene.run(&["restore", backup.to_str().unwrap()]).await.unwrap();
         assert_eq!((code, scene.read("/calls")), (exit_code::KNOWN_BAD, String::new()), "{path}");
     }
@@ -88,11 +88,7 @@ fn only_a_volume_may_lose_a_member_while_it_is_read() {
 #[tokio::test]
 async fn leaving_out_the_backup_is_no_advice_while_another_one_runs() {
     let scene = BackupScene::new("raspi", 1);
-    let request = scene.request(Path::new("/"));
-    let fails = async || {
-        let made = before_upgrade(&request.host, &request.state_dir, &request.program).await;
-        format!("{:#}", made.unwrap_err())
-    };
+    let fails = async || format!("{:#}", scene.before_upgrade().await.unwrap_err());
     let held = lock(&scene.at("/var/lib/weaver")).unwrap();
     let said = fails().await;
     assert!(
@@ -103,4 +99,24 @@ async fn leaving_out_the_backup_is_no_advice_while_another_one_runs() {
     fs::remove_file(scene.at("/var/lib/rancher/k3s/server/tls/server-ca.key")).unwrap();
     let said = fails().await;
     assert!(said.contains("nothing was changed: `--no-backup` skips it"), "{said}");
+}
+
+#[tokio::test]
+async fn before_an_upgrade_of_a_node_without_a_datastore_of_its_own_it_says_that_nothing_is_saved() {
+    type Change = fn(&BackupScene);
+    let worker: Change = |scene| scene.write("/etc/weaver/k3s-agent", "");
+    let etcd: Change = |scene| scene.write("/var/lib/rancher/k3s/server/db/etcd/member", "");
+    let never_ran: Change = |scene| fs::remove_dir_all(scene.at("/var/lib/rancher/k3s/server")).unwrap();
+    for (change, why) in [
+        (worker, "this node has joined another's cluster"),
+        (etcd, "the datastore of this k3s is etcd, which `sudo k3s etcd-snapshot save` saves"),
+        (never_ran, "there is none yet"),
+    ] {
+        let scene = BackupScene::new("raspi", 1);
+        change(&scene);
+        let said = scene.before_upgrade().await.unwrap();
+        assert!(said.starts_with(&format!("The state of k3s is not saved: {why}")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(!scene.at("/var/lib/weaver/backups").exists());
+    }
 }
