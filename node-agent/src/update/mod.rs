@@ -45,8 +45,10 @@ pub async fn update(args: UpdateArgs) -> anyhow::Result<u8> {
     ensure!(host.root.host().is_some() || args.programs.is_some(), "an update is for this host: omit --root");
     let packages = Packages::below(&host.state_dir);
     let update = UpdateRun { args, host, packages };
-    match update.args.when {
-        Some(when) => schedule::made(&update, when).await,
-        None => Ok(update.run(None).await?.code()),
+    if let Some(when) = update.args.when {
+        return schedule::made(&update, when).await;
     }
+    let outcome = update.run(None).await?;
+    schedule::note_resumed(&update, &outcome)?;
+    Ok(outcome.code())
 }

@@ -28,6 +28,8 @@ pub(super) struct UpdateRun {
 pub(super) enum UpdateOutcome {
     /// With this exit code.
     Ended(u8),
+    /// One that was interrupted was completed, with this exit code, and no other was begun.
+    Resumed(u8),
     /// The newest version is the one to leave out.
     LeftOut,
     Refused(Vec<UpgradeRefusal>),
@@ -37,7 +39,7 @@ impl UpdateOutcome {
     /// Prints the reasons against it; returns the exit code.
     pub(super) fn code(&self) -> u8 {
         match self {
-            Self::Ended(code) => *code,
+            Self::Ended(code) | Self::Resumed(code) => *code,
             Self::LeftOut => exit_code::FINE,
             Self::Refused(refusals) => refused(refusals),
         }
@@ -63,7 +65,7 @@ impl UpdateRun {
         if let Some(last) = journal::last::<UpdateRecord>(&self.host.state_dir)?
             && let Some(code) = self.finish(&journal, last).await?
         {
-            return Ok(UpdateOutcome::Ended(code));
+            return Ok(UpdateOutcome::Resumed(code));
         }
         if self.args.resume {
             return Ok(UpdateOutcome::Ended(exit_code::FINE));
@@ -217,8 +219,8 @@ impl UpdateRun {
         say("Keeping the installed packages");
         self.packages.keep(&self.host.programs, &self.host.root, &from).await?;
         let begun = Timestamp::now().to_string();
-        let (stopped, phase) = (false, UpgradePhase::Forward);
-        let record = UpdateRecord { begun, from, to, units, names, one_way, stopped, phase };
+        let (by_timer, stopped, phase) = (self.args.when.is_some(), false, UpgradePhase::Forward);
+        let record = UpdateRecord { begun, from, to, units, names, one_way, by_timer, stopped, phase };
         Ok(PackageUpdate { host: &self.host, journal, packages: &self.packages, record })
     }
 

@@ -34,13 +34,39 @@ pub(super) async fn made(update: &UpdateRun, when: When) -> anyhow::Result<u8> {
         return Ok(exit_code::FINE);
     }
     let ended = update.run(last.unproven.as_deref()).await;
-    let attempt = attempt(&ended, || journal::last(&update.host.state_dir).ok().flatten());
-    let noted = timer_record::note(&path, &last.after(attempt, now()));
+    let attempt = attempt(ended.as_ref(), || recorded(update));
+    let noted = attempt.map_or(Ok(()), |attempt| timer_record::note(&path, &last.after(attempt, now())));
     let code = ended?.code();
     noted.map(|()| code)
 }
 
-fn attempt(ended: &anyhow::Result<UpdateOutcome>, last: impl Fn() -> Option<UpdateRecord>) -> Attempt {
+/// Has the timer skip a version that was not proven when an interrupted update was completed, as at a boot: the timer
+/// that began it did not live to record that, and would install it again each night.
+///
+/// # Errors
+/// It cannot be recorded.
+pub(super) fn note_resumed(update: &UpdateRun, outcome: &UpdateOutcome) -> anyhow::Result<()> {
+    let UpdateOutcome::Resumed(_) = outcome else { return Ok(()) };
+    let Some(attempt @ Attempt::Unproven { .. }) = attempt(Ok(outcome), || recorded(update)) else {
+        return Ok(());
+    };
+    let path = update.host.state_dir.join(RECORD);
+    let last: LastUpdate = timer_record::read(&path)?.unwrap_or_default();
+    timer_record::note(&path, &last.after(attempt, Timestamp::now().as_second()))
+}
+
+fn recorded(update: &UpdateRun) -> Option<UpdateRecord> {
+    journal::last(&update.host.state_dir).ok().flatten()
+}
+
+/// How the timer's attempt ended; `None` where what was completed is the update of a user.
+fn attempt(
+    ended: Result<&UpdateOutcome, &anyhow::Error>,
+    last: impl Fn() -> Option<UpdateRecord>,
+) -> Option<Attempt> {
+    if matches!(ended, Ok(UpdateOutcome::Resumed(_))) && last().is_none_or(|record| !record.by_timer) {
+        return None;
+    }
     let unproven = |is_back| match last() {
         Some(record) if record.stopped => {
             let (_, to) = record.versions();
@@ -49,16 +75,18 @@ fn attempt(ended: &anyhow::Result<UpdateOutcome>, last: impl Fn() -> Option<Upda
         Some(record) => Attempt::Unproven { version: record.versions().1.to_owned(), is_back },
         None => Attempt::Failed("its record is gone".to_owned()),
     };
-    match ended {
-        Ok(UpdateOutcome::Ended(exit_code::FINE)) => Attempt::Newest,
-        Ok(UpdateOutcome::Ended(exit_code::ROLLED_BACK)) => unproven(true),
-        Ok(UpdateOutcome::Ended(exit_code::STUCK)) => unproven(false),
-        Ok(UpdateOutcome::Ended(code)) => Attempt::Failed(format!("exit status {code}")),
+    Some(match ended {
+        Ok(UpdateOutcome::Ended(code) | UpdateOutcome::Resumed(code)) => match *code {
+            exit_code::FINE => Attempt::Newest,
+            exit_code::ROLLED_BACK => unproven(true),
+            exit_code::STUCK => unproven(false),
+            code => Attempt::Failed(format!("exit status {code}")),
+        },
         Ok(UpdateOutcome::LeftOut) => Attempt::LeftOut,
         Ok(UpdateOutcome::Refused(refusals)) => {
             let why: Vec<_> = refusals.iter().map(ToString::to_string).collect();
             Attempt::Failed(cut(&why.join("; "), LONGEST))
         }
         Err(error) => Attempt::Failed(cut(&format!("{error:#}"), LONGEST)),
-    }
+    })
 }

@@ -20,6 +20,9 @@ pub struct UpdateRecord {
     /// The old versions could not read what the new ones store.
     #[serde(default)]
     pub one_way: bool,
+    /// The timer began it, and no user.
+    #[serde(default)]
+    pub by_timer: bool,
     /// A signal ended the proof: nothing speaks against the new versions.
     #[serde(default)]
     pub stopped: bool,
@@ -111,6 +114,7 @@ mod tests {
             units: Vec::new(),
             names: None,
             one_way: false,
+            by_timer: false,
             stopped: false,
             phase,
         }

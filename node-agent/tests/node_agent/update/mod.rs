@@ -1,6 +1,7 @@
 //! `update` on hosts that are directories, with replacements for apt and dpkg: what it does, where it can be
 //! interrupted, and its messages. tests/devstack/packages.sh does it with Debian's own.
 
+mod resumed;
 mod scheduled_reboot;
 
 use std::fs;
