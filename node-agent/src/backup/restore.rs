@@ -177,6 +177,13 @@ impl RestoreRun {
         say("Stopping k3s, the node agent and the operator (pods keep running)");
         let stopped = self.stop(&mut stop, is_begun).await;
         if let Err(error) = stopped.and_then(|()| note(&self.state_dir, &mut record, RestorePhase::Swap)) {
+            if is_begun {
+                // k3s would write to a state of which a part is restored.
+                return Err(error).context(
+                    "some files are already restored, and k3s must not start before all are: when the units stop, \
+                     `sudo weaver node restore --resume` completes the restore",
+                );
+            }
             self.start().await;
             return Err(error).context("the state of this node is as it was");
         }
@@ -217,7 +224,7 @@ impl RestoreRun {
         for unit in UNITS {
             tokio::select! {
                 stopped = self.systemctl.stop(unit) => {
-                    stopped.context("k3s must not run while its state is replaced")?;
+                    stopped.with_context(|| format!("{unit} must not run while the state of k3s is replaced"))?;
                 }
                 why = stop.asked(), if !is_begun => return Err(why),
             }

@@ -1,4 +1,4 @@
-//! `restore` that a signal reaches, on a host that is a directory.
+//! `restore` that a signal reaches, or that cannot stop k3s, on a host that is a directory.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use weaver_diagnostics::node_backup::record::{PathSwap, RestorePhase, RestoreRecord};
 
 /// Sends SIGTERM to its caller at the call that `signal` names, and does not return from that one where there is a
-/// pipe.
+/// pipe; fails at the one that `fail` names.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 here=${0%/*}
 shift 2
@@ -18,6 +18,10 @@ echo "$*" >>"$here/calls"
 if [ "$*" = "$(cat "$here/signal" 2>/dev/null)" ]; then
   kill -TERM $PPID
   [ ! -p "$here/pipe" ] || read -r _ <"$here/pipe"
+fi
+if [ "$*" = "$(cat "$here/fail" 2>/dev/null)" ]; then
+  echo "it does not stop" >&2
+  exit 1
 fi
 echo "ActiveState=$(cat "$here/state" 2>/dev/null || echo inactive)"
 "#;
@@ -78,6 +82,28 @@ impl RestoreTestHost {
         self.run(&["restore", what, "--wait", "1", "--systemctl", systemctl.to_str().unwrap()])
     }
 
+    /// As one that was interrupted leaves it, with a file to be replaced.
+    fn is_cut_off(&self) {
+        self.write("root/x", "old");
+        self.write("root/x.restored", "new");
+        let swap = PathSwap {
+            target: "/x".to_owned(),
+            restored: "/x.restored".to_owned(),
+            kept: "/x.before-restore".to_owned(),
+            is_on_fat: false,
+        };
+        let record = RestoreRecord {
+            begun: String::new(),
+            node: "raspi".to_owned(),
+            made: String::new(),
+            swaps: vec![swap],
+            stale: Vec::new(),
+            boot: String::new(),
+            phase: RestorePhase::Swap,
+        };
+        self.write(RECORD, &serde_json::to_string(&record).unwrap());
+    }
+
     /// The last units that were started.
     #[track_caller]
     fn has_started_k3s(&self) {
@@ -107,24 +133,7 @@ fn a_signal_before_anything_is_replaced_starts_k3s_again() {
 #[test]
 fn a_signal_after_the_record_does_not_end_it_halfway() {
     let host = RestoreTestHost::new();
-    host.write("root/x", "old");
-    host.write("root/x.restored", "new");
-    let swap = PathSwap {
-        target: "/x".to_owned(),
-        restored: "/x.restored".to_owned(),
-        kept: "/x.before-restore".to_owned(),
-        is_on_fat: false,
-    };
-    let record = RestoreRecord {
-        begun: String::new(),
-        node: "raspi".to_owned(),
-        made: String::new(),
-        swaps: vec![swap],
-        stale: Vec::new(),
-        boot: String::new(),
-        phase: RestorePhase::Swap,
-    };
-    host.write(RECORD, &serde_json::to_string(&record).unwrap());
+    host.is_cut_off();
     host.write("signal", "stop k3s.service");
     let (code, said) = host.restore("--resume");
     assert_eq!(code, Some(10), "{said}");
@@ -146,4 +155,27 @@ fn where_there_is_nothing_to_resume_it_says_how_a_stopped_k3s_is_started() {
             is_stopped
         );
     }
+}
+
+#[test]
+fn where_k3s_cannot_be_stopped_to_complete_a_restore_nothing_is_started_on_half_of_it() {
+    let host = RestoreTestHost::new();
+    host.is_cut_off();
+    host.write("fail", "stop k3s.service");
+    let (code, said) = host.restore("--resume");
+    assert_eq!(code, Some(1), "{said}");
+    for part in [
+        "k3s must not start before all are",
+        "`sudo weaver node restore --resume` completes",
+        "k3s.service must not run while the state of k3s is replaced",
+        "it does not stop",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("as it was") && !host.read("calls").contains("start"), "{said}");
+    assert_eq!((host.read("root/x").as_str(), host.read(RECORD).contains("\"swap\"")), ("old", true));
+    fs::remove_file(host.path("fail")).unwrap();
+    assert_eq!(host.restore("--resume").0, Some(10), "no API server answers here");
+    assert_eq!(host.read("root/x"), "new");
+    host.has_started_k3s();
 }
