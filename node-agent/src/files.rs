@@ -212,6 +212,10 @@ fn operations() -> FileGroup {
         column: "what",
         rows: vec![
             row(&["/usr/local/bin/k3s.previous"], "the k3s before the last upgrade"),
+            row(
+                &["/var/lib/weaver/node.lock"],
+                "what changes the node now, while a process holds it; any other is refused",
+            ),
             row(&["/var/lib/weaver/k3s-upgrade.json"], "an upgrade under way"),
             row(&["/var/lib/weaver/backups/"], "the last two backups that upgrades made first"),
             row(&["/var/lib/weaver/backup.json"], "when the timer made the last backup, or why not"),

@@ -39,6 +39,7 @@ pub mod k3d;
 mod k3s_block;
 mod k3s_files;
 mod k3s_version;
+mod node_lock;
 pub mod node_report;
 mod node_verdicts;
 mod offline_start;

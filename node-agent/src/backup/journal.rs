@@ -1,23 +1,23 @@
 //! The record of a restore, and how one that was interrupted is completed.
 //!
-//! Guarantees: the record is on its disk before a file is moved; one backup or restore at a time.
+//! Guarantees: the record is on its disk before a file is moved.
 
-use std::fs::File;
 use std::path::Path;
 
+use anyhow::ensure;
 use weaver_diagnostics::finding::{Finding, Place};
 use weaver_diagnostics::node_backup::record::{RestorePhase, RestoreRecord};
 
 use super::swap;
 use crate::host_root::HostRoot;
+use crate::node_lock::NodeLock;
 use crate::upgrade::journal::{self, Recorded};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 impl Recorded for RestoreRecord {
     const NAME: &str = "restore.json";
-    const LOCK: &str = "backup.lock";
-    const WHAT: &str = "backup or restore";
+    const WHAT: &str = "a restore";
 
     fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         self.judge(is_under_way, place)
@@ -30,12 +30,15 @@ impl Recorded for RestoreRecord {
 /// It cannot be completed.
 pub fn complete(root: &HostRoot, state_dir: &Path) -> anyhow::Result<Option<RestoreRecord>> {
     let state_dir = root.real(state_dir);
-    let Some(mut record) =
-        pending(&state_dir)?.filter(|record| record.boot.is_empty() || record.boot != boot(root))
-    else {
-        return Ok(None);
+    let interrupted = || -> anyhow::Result<Option<RestoreRecord>> {
+        Ok(pending(&state_dir)?.filter(|record| record.boot.is_empty() || record.boot != boot(root)))
     };
-    let _lock = lock(&state_dir)?;
+    if interrupted()?.is_none() {
+        return Ok(None);
+    }
+    let _lock = NodeLock::take(&state_dir, RestoreRecord::WHAT)?;
+    // Another process may have completed it before this one had the lock.
+    let Some(mut record) = interrupted()? else { return Ok(None) };
     swap::all(root, &record, &mut || Ok(()))?;
     note(&state_dir, &mut record, RestorePhase::Done)?;
     Ok(Some(record))
@@ -64,10 +67,14 @@ pub fn note(state_dir: &Path, record: &mut RestoreRecord, phase: RestorePhase) -
     journal::note(state_dir, record)
 }
 
-/// One backup or restore at a time.
+/// Whether what k3s keeps is whole: nothing else may read it, replace it or start k3s on it.
 ///
 /// # Errors
-/// Another one runs, or the lock cannot be made.
-pub fn lock(state_dir: &Path) -> anyhow::Result<File> {
-    journal::lock::<RestoreRecord>(state_dir)
+/// A restore was interrupted.
+pub fn ensure_whole(state_dir: &Path) -> anyhow::Result<()> {
+    ensure!(
+        pending(state_dir)?.is_none(),
+        "a restore was interrupted, and the state is incomplete: `sudo weaver node restore --resume` first"
+    );
+    Ok(())
 }

@@ -20,7 +20,7 @@ mod staged;
 mod swap;
 mod target;
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -36,16 +36,19 @@ use weaver_host::progress::Progress;
 use crate::facts::identity;
 use crate::host::Host;
 use crate::k3s_version::version_of;
+use crate::node_lock::NodeLock;
 
 use archive::{ArchiveWriter, Hashing};
 pub use common::Refused;
 use common::{Nowhere, Scratch, counted, full, make_private};
 use datastore::DatastoreContents;
-use journal::lock;
+use journal::ensure_whole;
 use members::BackupLayout;
 use seal::Seal;
 use target::BackupFile;
 
+/// What holds the lock of the node.
+const WHAT: &str = "a backup";
 /// Where the backups are that are made before k3s is upgraded.
 const BEFORE_UPGRADE: &str = "backups";
 /// The form of a stamp in a name.
@@ -93,16 +96,26 @@ pub struct MadeBackup {
 /// # Errors
 /// [`Refused`], or a step failed; nothing of it is left.
 pub async fn to(request: BackupRequest) -> anyhow::Result<MadeBackup> {
+    within(None, request).await
+}
+
+/// The same within work that holds the lock of the node.
+async fn within(held: Option<NodeLock>, request: BackupRequest) -> anyhow::Result<MadeBackup> {
     let k3s = version_of(&request.program).await.ok().map(|version| version.to_string());
-    tokio::task::spawn_blocking(move || make(&request, k3s)).await.context("making a backup")?
+    tokio::task::spawn_blocking(move || make(&request, k3s, held)).await.context("making a backup")?
 }
 
 /// Makes one before k3s is upgraded or updated, on this card: it protects against the upgrade and not against the
-/// card's failure. Returns the message: where it is, or why this node has nothing to save.
+/// card's failure. Returns the message: where it is, or why this node has nothing to save. The upgrade holds the lock.
 ///
 /// # Errors
 /// As [`to`].
-pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> anyhow::Result<String> {
+pub async fn before_upgrade(
+    held: &NodeLock,
+    host: &Host,
+    state_dir: &Path,
+    program: &Path,
+) -> anyhow::Result<String> {
     let layout = BackupLayout::of(host, state_dir);
     let never_ran = || (!host.root.exists(layout.datastore())).then(|| "there is none yet".to_owned());
     let nothing = of_the_node(host, &layout).map(|refusal| refusal.to_string());
@@ -122,20 +135,15 @@ pub async fn before_upgrade(host: &Host, state_dir: &Path, program: &Path) -> an
         must_be_mounted: false,
         seal: Seal::Open,
     };
-    let made = match is_made {
-        Ok(()) => to(request).await,
+    let made = match is_made.and_then(|()| held.share()) {
+        Ok(held) => within(Some(held), request).await,
         Err(error) => Err(error),
     };
-    let made = made.map_err(|error| {
-        let waits = error.chain().any(|cause| matches!(cause.downcast_ref(), Some(TryLockError::WouldBlock)));
-        // Where another one runs it is made as soon as that has finished.
-        let remedy = if waits { "" } else { ": `--no-backup` skips it" };
-        error.context(format!("no backup could be made, and nothing was changed{remedy}"))
-    })?;
+    let made = made.context("no backup could be made, and nothing was changed: `--no-backup` skips it")?;
     Ok(format!("The state of k3s is saved in {}", made.path.display()))
 }
 
-fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBackup> {
+fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) -> anyhow::Result<MadeBackup> {
     let BackupRequest { host, state_dir, target, volumes, keep, since, must_be_mounted, seal, .. } = request;
     let layout = BackupLayout::of(host, state_dir);
     let of_volumes = || volumes.then(|| members::volumes_elsewhere(host, &layout)).flatten();
@@ -154,11 +162,8 @@ fn make(request: &BackupRequest, k3s: Option<String>) -> anyhow::Result<MadeBack
         "--keep counts the backups in a directory, and {} is not one: create it, or mount the disk there",
         target.display()
     );
-    let _lock = lock(&state_dir)?;
-    ensure!(
-        journal::pending(&state_dir)?.is_none(),
-        "a restore was interrupted, and the state is incomplete: `sudo weaver node restore --resume` first"
-    );
+    let _lock = held.map_or_else(|| NodeLock::take(&state_dir, WHAT), Ok)?;
+    ensure_whole(&state_dir)?;
     let scratch = Scratch::make(&state_dir)?;
     let copy = scratch.0.join("state.db");
     let live = host.root.real(layout.datastore());

@@ -18,7 +18,7 @@ use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
 use super::args::RestoreArgs;
 use super::common::{Refused, refused};
-use super::journal::{lock, note, pending};
+use super::journal::{note, pending};
 use super::members::{self, BackupLayout};
 use super::seal::DecryptionArgs;
 use super::staged::{Laid, contents};
@@ -28,8 +28,10 @@ use weaver_host::durable_file::{flush_directory_of, if_there};
 use crate::facts::mounts::Mounts;
 use crate::facts::storage::{existing, space};
 use crate::k3s_version::version_of;
+use crate::node_lock::NodeLock;
 use crate::systemctl::Systemctl;
 use crate::upgrade::carry_out::Stop;
+use crate::upgrade::journal::Recorded as _;
 use crate::upgrade::{K3sNode, say};
 
 /// They write to what is replaced, or use it.
@@ -42,7 +44,7 @@ const K3S: &str = "k3s.service";
 /// It could not be begun, or not be completed; the error says which.
 pub async fn run(args: RestoreArgs) -> anyhow::Result<u8> {
     let restore = RestoreRun::of(&args)?;
-    let _lock = lock(&restore.state_dir)?;
+    let _lock = NodeLock::take(&restore.state_dir, RestoreRecord::WHAT)?;
     let pending = pending(&restore.state_dir)?;
     let record = match (pending, args.file) {
         (Some(record), file) => {

@@ -7,10 +7,11 @@ use weaver_diagnostics::weaver_toml::plan::BACKUP;
 use weaver_diagnostics::when::When;
 
 use super::seal::Seal;
-use super::{BackupRequest, MadeBackup, STAMP, reported, to};
+use super::{BackupRequest, MadeBackup, STAMP, WHAT, reported, within};
 use crate::facts::system::uptime;
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
+use crate::node_lock::{Busy, NodeLock};
 use crate::timer_record;
 
 const RECORD: &str = "backup.json";
@@ -19,17 +20,18 @@ const WHEN: &str = "WEAVER_BACKUP_WHEN=";
 /// The longest failure that is recorded, in characters.
 const LONGEST: usize = 500;
 
-/// Makes one where it is due; returns the message.
+/// Makes one where it is due and nothing else changes the node; returns the message.
 ///
 /// # Errors
-/// As [`to`]; also if the seal cannot be made, or the result cannot be recorded.
+/// As [`super::to`]; also if the seal cannot be made, or the result cannot be recorded.
 pub async fn made(
     request: BackupRequest,
     seal: anyhow::Result<Seal>,
     when: When,
     recipients: &[String],
 ) -> anyhow::Result<String> {
-    let record = request.host.root.real(&request.state_dir).join(RECORD);
+    let state_dir = request.host.root.real(&request.state_dir);
+    let record = state_dir.join(RECORD);
     let asked = format!("{}, volumes {}, for {recipients:?}", request.target.display(), request.volumes);
     let last = timer_record::read(&record)?.filter(|last: &LastBackup| last.asked == asked);
     let last = last.unwrap_or_else(|| LastBackup { asked, ..LastBackup::default() });
@@ -37,10 +39,16 @@ pub async fn made(
     if !when.is_due(last.made, now.as_second()) {
         return Ok("the last backup is not old enough: nothing had to be done".to_owned());
     }
+    let held = match NodeLock::take(&state_dir, WHAT).map_err(anyhow::Error::downcast::<Busy>) {
+        Ok(held) => held,
+        // No failure, and nothing to record: the next hour tries again.
+        Err(Ok(Busy(what))) => return Ok(format!("Nothing was saved: {what}. The timer tries again.")),
+        Err(Err(error)) => return Err(error),
+    };
     timer_record::note(&record, &LastBackup { begun: Some(now.as_second()), failure: None, ..last.clone() })?;
     let first = last.first.clone().unwrap_or_else(|| now.strftime(STAMP).to_string());
     let done = match seal {
-        Ok(seal) => to(BackupRequest { seal, since: Some(first.clone()), ..request }).await,
+        Ok(seal) => within(Some(held), BackupRequest { seal, since: Some(first.clone()), ..request }).await,
         Err(error) => Err(error),
     };
     let last = match &done {

@@ -10,8 +10,12 @@ use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, DATA
 use super::archive::{self, RestoreTargets};
 use super::common::{Scratch, counted, full};
 use super::datastore::{self, DatastoreContents};
-use super::journal::lock;
 use super::seal::DecryptionArgs;
+use crate::node_lock::NodeLock;
+
+/// Where the datastore of a backup is checked. Nothing of the node is changed, so this has a lock of its own: it neither
+/// waits for what changes the node, nor keeps a timer from it.
+const PLACE: &str = "backup-show";
 
 /// Extracts the datastore from a backup.
 struct OnlyDatastore(PathBuf);
@@ -33,8 +37,9 @@ impl RestoreTargets for OnlyDatastore {
 /// [`Damage`](weaver_diagnostics::node_backup::manifest::Damage), or it cannot be read.
 pub fn show(file: &Path, keys: &DecryptionArgs, state_dir: &Path) -> anyhow::Result<String> {
     let backup = open(file, keys)?;
-    let _lock = lock(state_dir)?;
-    let scratch = Scratch::make(state_dir)?;
+    let place = state_dir.join(PLACE);
+    let _lock = NodeLock::take(&place, "a check of a backup")?;
+    let scratch = Scratch::make(&place)?;
     let manifest = archive::read(backup, &OnlyDatastore(scratch.0.clone()));
     let manifest = manifest.with_context(|| file.display().to_string()).map_err(full(state_dir))?;
     let found = datastore::check(&scratch.0.join("state.db"))?;

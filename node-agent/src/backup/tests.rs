@@ -117,9 +117,9 @@ impl BackupScene {
     }
 
     /// As an upgrade has it made.
-    pub async fn before_upgrade(&self) -> anyhow::Result<String> {
+    pub async fn before_upgrade(&self, held: &NodeLock) -> anyhow::Result<String> {
         let request = self.request(Path::new("/"));
-        before_upgrade(&request.host, &request.state_dir, &request.program).await
+        before_upgrade(held, &request.host, &request.state_dir, &request.program).await
     }
 
     /// The owner part of its backups' names.
@@ -179,9 +179,10 @@ async fn what_is_in_it_and_who_may_read_it() {
     assert!(shown.contains("datastore  revision 30, 30 rows, whole") && !shown.contains(SECRET), "{shown}");
     assert_eq!(
         scene.names("/var/lib/weaver"),
-        ["backup.lock", "boot-config", "ledger.json"],
+        ["backup-show", "boot-config", "ledger.json", "node.lock"],
         "no copy is left"
     );
+    assert_eq!(scene.names("/var/lib/weaver/backup-show"), ["node.lock"]);
     let with =
         to(BackupRequest { volumes: true, ..scene.request(&scene.at("/backups/with.tar")) }).await.unwrap();
     let with = members(&with.path);
@@ -309,18 +310,34 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
 #[tokio::test]
 async fn one_at_a_time_and_no_word_of_a_secret() {
     let scene = BackupScene::new("raspi", 1);
-    let held = lock(&scene.at("/var/lib/weaver")).unwrap();
+    let held = NodeLock::take(&scene.at("/var/lib/weaver"), "a restore").unwrap();
     let error = to(scene.request(&scene.at("/backups"))).await.unwrap_err();
-    assert!(error.to_string().contains("another backup or restore is running"), "{error:#}");
+    assert!(error.to_string().contains("a restore is running on this node"), "{error:#}");
     drop(held);
     let made = to(scene.request(&scene.at("/backups"))).await.unwrap();
     assert!(!format!("{} {made:?}", reported(&made)).contains(SECRET));
 }
 
 #[tokio::test]
+async fn one_is_shown_while_something_else_changes_the_node_and_keeps_nothing_from_it() {
+    let scene = BackupScene::new("raspi", 1);
+    let backup = scene.backup().await;
+    let state_dir = scene.at("/var/lib/weaver");
+    let shown = || show::show(&backup, &seal::DecryptionArgs::default(), &state_dir);
+    let held = NodeLock::take(&state_dir, "a restore").unwrap();
+    assert!(shown().unwrap().contains("revision 1, 1 rows, whole"));
+    drop(held);
+    let _held = NodeLock::take(&state_dir.join("backup-show"), "a check of a backup").unwrap();
+    scene.backup().await;
+    let error = shown().unwrap_err().to_string();
+    assert!(error.starts_with("a check of a backup is running"), "another one uses its place: {error}");
+}
+
+#[tokio::test]
 async fn before_an_upgrade_the_last_two_stay_where_only_root_reads() {
     let scene = BackupScene::new("raspi", 1);
-    let said = scene.before_upgrade().await.unwrap();
+    let held = NodeLock::take(&scene.at("/var/lib/weaver"), "an upgrade of k3s").unwrap();
+    let said = scene.before_upgrade(&held).await.unwrap();
     let backups = format!("The state of k3s is saved in {}/", scene.at("/var/lib/weaver/backups").display());
     assert!(said.starts_with(&backups), "{said}");
     assert_eq!(scene.names("/var/lib/weaver/backups").len(), 1);
@@ -328,6 +345,19 @@ async fn before_an_upgrade_the_last_two_stay_where_only_root_reads() {
         fs::metadata(scene.at("/var/lib/weaver/backups")).unwrap().permissions().mode() & 0o7777,
         0o700
     );
+}
+
+#[tokio::test]
+async fn the_timer_that_meets_another_change_of_the_node_ends_well_and_tries_again() {
+    let scene = BackupScene::new("raspi", 1);
+    let target = scene.at("/backups").display().to_string();
+    let words = ["backup", target.as_str(), "--when=daily"];
+    let held = NodeLock::take(&scene.at("/var/lib/weaver"), "a restore").unwrap();
+    assert_eq!(scene.run(&words).await.unwrap(), exit_code::FINE);
+    assert!(scene.names("/backups").is_empty() && scene.read("/var/lib/weaver/backup.json").is_empty());
+    drop(held);
+    assert_eq!(scene.run(&words).await.unwrap(), exit_code::FINE);
+    assert_eq!(scene.names("/backups").len(), 1);
 }
 
 #[tokio::test]

@@ -31,6 +31,7 @@ use crate::backup::Refused;
 use crate::facts::mounts::Mounts;
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
+use crate::node_lock::Busy;
 use crate::report;
 use crate::systemctl::Systemctl;
 use crate::upgrade::{journal, say};
@@ -102,6 +103,9 @@ async fn moved(
 }
 
 fn reason(error: &anyhow::Error) -> UpgradeRefusal {
+    if let Some(Busy(what)) = error.downcast_ref() {
+        return UpgradeRefusal::new(what, "reboot when it has finished: the next boot tries again");
+    }
     let refusal = error.downcast_ref::<Refused>().and_then(|Refused(refusals)| refusals.first());
     refusal.cloned().unwrap_or_else(|| {
         let remedy = "check the disk, its cable and its power supply; the next boot tries again";
@@ -144,6 +148,7 @@ mod tests {
 
     use super::*;
     use crate::host_root::fixture::host;
+    use crate::node_lock::NodeLock;
 
     const RECORDED: &str = r#"{"asked": "LABEL=ssd", "uuid": "0a1b", "entries": ["k3s"]}"#;
     const ROOT: &str = "25 1 179:2 / / rw - ext4 /dev/mmcblk0p2 rw\n";
@@ -173,23 +178,38 @@ mod tests {
         }
     }
 
+    fn args(root: &Path) -> DataDiskArgs {
+        let systemctl = root.join("systemctl");
+        fs::write(&systemctl, "#!/bin/sh\necho Id=k3s.service\n").unwrap();
+        fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).unwrap();
+        DataDiskArgs {
+            disk: Some("LABEL=ssd".parse().unwrap()),
+            wait: 0,
+            root: root.to_owned(),
+            state_dir: STATE_DIR.into(),
+            systemctl,
+        }
+    }
+
     #[tokio::test]
     async fn what_failed_is_left_for_preflight_and_removed_when_all_is_done() {
         let (dir, root) = host(&[("/run/weaver/x", "")]);
-        let systemctl = dir.path().join("systemctl");
-        fs::write(&systemctl, "#!/bin/sh\necho Id=k3s.service\n").unwrap();
-        fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).unwrap();
-        let args = DataDiskArgs {
-            disk: Some("LABEL=ssd".parse().unwrap()),
-            wait: 0,
-            root: dir.path().to_owned(),
-            state_dir: STATE_DIR.into(),
-            systemctl,
-        };
+        let args = args(dir.path());
         assert_eq!(run(args.clone()).await.unwrap(), exit_code::KNOWN_BAD);
         let failure = root.read_if_possible(FAILURE).unwrap().text;
         assert!(failure.contains("H-30") && failure.contains("has no disks"), "{failure}");
         assert_eq!(run(DataDiskArgs { disk: None, ..args }).await.unwrap(), exit_code::FINE);
         assert!(!root.exists(FAILURE));
+    }
+
+    #[tokio::test]
+    async fn a_move_that_meets_another_change_of_the_node_is_left_for_the_next_boot() {
+        let (dir, root) = host(&[("/run/weaver/x", "")]);
+        let _held = NodeLock::take(&root.real(STATE_DIR), "a backup").unwrap();
+        assert_eq!(run(args(dir.path())).await.unwrap(), exit_code::KNOWN_BAD);
+        let failure = root.read_if_possible(FAILURE).unwrap().text;
+        for part in ["H-30", "a backup is running on this node", "reboot when it has finished"] {
+            assert!(failure.contains(part), "{part}: {failure}");
+        }
     }
 }

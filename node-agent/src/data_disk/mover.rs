@@ -26,9 +26,11 @@ use weaver_host::durable_file::{self, flush_directory_of, if_there};
 use super::disks::Disks;
 use super::tree::{self, Tree};
 use crate::backup::Refused;
+use crate::backup::journal::ensure_whole;
 use crate::facts::mounts::Mounts;
 use crate::host_root::HostRoot;
 use crate::k3s_files;
+use crate::node_lock::NodeLock;
 use crate::upgrade::journal::{self, Recorded};
 
 const POLL: Duration = Duration::from_millis(500);
@@ -38,8 +40,7 @@ pub type Cut<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 
 impl Recorded for DataDiskRecord {
     const NAME: &str = "data-disk.json";
-    const LOCK: &str = "data-disk.lock";
-    const WHAT: &str = "move of k3s' data";
+    const WHAT: &str = "the move of k3s' data to a disk";
 
     /// It is judged with what is mounted.
     fn judge(&self, _: bool, _: Place) -> Option<Finding> {
@@ -65,7 +66,8 @@ impl Mover<'_> {
     /// # Errors
     /// [`Refused`], or a step failed.
     pub fn run(&self, asked: Option<&DiskName>, cut: Cut<'_>) -> anyhow::Result<Option<DataDiskRecord>> {
-        let _lock = journal::lock::<DataDiskRecord>(&self.state_dir)?;
+        let _lock = NodeLock::take(&self.state_dir, DataDiskRecord::WHAT)?;
+        ensure_whole(&self.state_dir)?;
         let begun = journal::last::<DataDiskRecord>(&self.state_dir)?;
         if begun.is_none() && asked.is_none() {
             return Ok(None);

@@ -32,6 +32,7 @@ use weaver_diagnostics::{
 use super::{UndoRecord, repair, say, serving_secret};
 use crate::{
     args::RepairNamesArgs,
+    backup::journal::ensure_whole,
     checks::{self, CheckResult},
     host::Host,
     run::cluster,
@@ -121,13 +122,17 @@ impl NameFacts {
 impl NamesRepair {
     async fn add(&self) -> anyhow::Result<u8> {
         let mut progress = RepairProgress::Ground;
+        let locked = self.lock_to_change();
         let mut look = self.look(1).await?;
         if look.check.seen.is_empty() && look.effective.shadowed.is_empty() {
             return nothing_to_prove(&look);
         }
-        if self.args.dry_run {
-            return show(&look);
+        let Some(locked) = locked else { return show(&look) };
+        let step = look.next(progress);
+        if matches!(step, RepairStep::Done | RepairStep::GiveUp(_)) {
+            return end(&step, progress, &look);
         }
+        let record = locked?;
         let mut is_confirmed = false;
         loop {
             let step = look.next(progress);
@@ -137,7 +142,7 @@ impl NamesRepair {
                     sleep(serving_secret::STEADY).await;
                 }
                 RepairStep::Done | RepairStep::GiveUp(_) => return end(&step, progress, &look),
-                RepairStep::Configure(change) => self.configure(change)?,
+                RepairStep::Configure(change) => self.configure(&record, change)?,
                 RepairStep::Restart => self.restart(&look.effective, false).await?,
                 RepairStep::Rotate => self.restart(&look.effective, true).await?,
             }
@@ -180,13 +185,23 @@ impl NamesRepair {
         cluster::connect(&self.host.admin()).await
     }
 
-    fn configure(&self, change: &FileChange) -> anyhow::Result<()> {
-        let record = UndoRecord::lock(&self.host.root.real(&self.args.state_dir))?;
+    /// Before the first look and until the end: nothing else may stop k3s, or replace what it reads, meanwhile. Where
+    /// nothing has to be changed, it is not needed, nor root; `None` for a dry run.
+    fn lock_to_change(&self) -> Option<anyhow::Result<UndoRecord>> {
+        let state_dir = self.real(&self.args.state_dir);
+        (!self.args.dry_run).then(|| {
+            let record = UndoRecord::lock(&state_dir)?;
+            ensure_whole(&state_dir)?;
+            Ok(record)
+        })
+    }
+
+    fn configure(&self, record: &UndoRecord, change: &FileChange) -> anyhow::Result<()> {
         if let Some(directory) = self.host.root.real(&change.file).parent() {
             std::fs::create_dir_all(directory)
                 .with_context(|| format!("cannot make {}", directory.display()))?;
         }
-        repair(&self.host.root, &record, Code::NamesShadowed.id(), &[change])?;
+        repair(&self.host.root, record, Code::NamesShadowed.id(), &[change])?;
         say(&format!("{} was written.\n", change.file))
     }
 
@@ -267,6 +282,7 @@ impl NamesRepair {
 
     /// Removes names from the certificate.
     async fn remove(&self) -> anyhow::Result<u8> {
+        let locked = self.lock_to_change();
         let mut look = self.look(1).await?;
         if let Some(bad) = look.preflight.iter().find(|f| f.severity() == Severity::Fail) {
             say(&finding_text::text(bad))?;
@@ -280,6 +296,8 @@ impl NamesRepair {
                 return Ok(exit_code::USAGE);
             }
         }
+        let is_served = !self.still_served(&look, &[]).is_empty();
+        let _record = locked.filter(|_| is_served).transpose()?;
         let mut back = Vec::new();
         for attempt in 0.. {
             if look.check.served.is_empty() {

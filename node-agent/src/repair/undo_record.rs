@@ -2,7 +2,7 @@
 //!
 //! A repair is recorded before its first file is changed, with each file's whole text before and after.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use weaver_diagnostics::finding::FileChange;
 use weaver_host::durable_file;
+
+use crate::node_lock::NodeLock;
 
 const NAME: &str = "repairs.json";
 /// Repairs that are remembered.
@@ -25,23 +27,19 @@ pub struct RepairEntry {
     pub changes: Vec<FileChange>,
 }
 
-/// The record, locked against other repairs.
+/// The record, with the lock of the node.
 pub struct UndoRecord {
     path: PathBuf,
-    _lock: File,
+    _lock: NodeLock,
 }
 
 impl UndoRecord {
     /// The record in `directory`, which is made where it is missing.
     ///
     /// # Errors
-    /// It cannot be made, or another repair is under way.
+    /// It cannot be made, or something else changes this node.
     pub fn lock(directory: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let path = directory.join("repair.lock");
-        let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        lock.try_lock().context("another repair is running: wait until it has finished")?;
-        Ok(Self { path: directory.join(NAME), _lock: lock })
+        Ok(Self { path: directory.join(NAME), _lock: NodeLock::take(directory, "a repair")? })
     }
 
     /// The last repair.

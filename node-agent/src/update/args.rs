@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use weaver_diagnostics::when::When;
 
+use crate::host_args::DAY;
 use crate::upgrade::args::NodeArgs;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -28,6 +29,12 @@ pub struct UpdateArgs {
     /// Do not save the state of k3s first.
     #[arg(long)]
     pub no_backup: bool,
+    /// Wait for up to this long while something else changes this node, as the units do.
+    #[arg(
+        long, value_name = "SECONDS", default_value_t = 0, hide = true,
+        value_parser = clap::value_parser!(u64).range(..=DAY)
+    )]
+    pub lock_timeout: u64,
     #[command(flatten)]
     pub node: NodeArgs,
     /// Directory of apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, md5sum and tar [default: the PATH].

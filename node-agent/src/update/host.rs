@@ -21,6 +21,7 @@ use crate::boot_config::settings_file::is_mounted;
 use crate::facts::storage::space;
 use crate::host_args::RUNTIME_DIR;
 use crate::host_root::HostRoot;
+use crate::node_lock::NodeLock;
 use crate::systemctl::Systemctl;
 use crate::upgrade::node::{K3sNode, holds};
 
@@ -74,9 +75,9 @@ impl UpdateHost {
     ///
     /// # Errors
     /// It cannot be saved.
-    pub async fn back_up(&self) -> anyhow::Result<Option<String>> {
+    pub async fn back_up(&self, held: &NodeLock) -> anyhow::Result<Option<String>> {
         let Some(K3sNode { host, program, .. }) = &self.node else { return Ok(None) };
-        backup::before_upgrade(host, &self.state_as_known, &program.installed).await.map(Some)
+        backup::before_upgrade(held, host, &self.state_as_known, &program.installed).await.map(Some)
     }
 
     /// The reason against an update that a scheduled reboot would cut off.

@@ -28,8 +28,7 @@ use crate::upgrade::journal::Recorded;
 
 impl Recorded for UpdateRecord {
     const NAME: &str = "update.json";
-    const LOCK: &str = "update.lock";
-    const WHAT: &str = "update of Config Weaver";
+    const WHAT: &str = "an update of Config Weaver";
 
     fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         self.judge(is_under_way, place)
@@ -48,7 +47,7 @@ pub async fn update(args: UpdateArgs) -> anyhow::Result<u8> {
     if let Some(when) = update.args.when {
         return schedule::made(&update, when).await;
     }
-    let outcome = update.run(None).await?;
+    let outcome = update.run().await?;
     schedule::note_resumed(&update, &outcome)?;
     Ok(outcome.code())
 }

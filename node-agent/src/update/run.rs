@@ -1,9 +1,11 @@
 //! One update, from the check for new versions to its proof.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::package_update::definitions::unknown_to;
 use weaver_diagnostics::package_update::plan::{
@@ -15,9 +17,15 @@ use weaver_diagnostics::package_update::record::{UpdateRecord, UpdateResume, Upg
 use super::args::UpdateArgs;
 use super::carry_out::PackageUpdate;
 use super::host::{BeforeUpdate, UpdateHost};
+use super::last_update;
 use super::packages::{Packages, files};
+use crate::backup;
+use crate::node_lock::Busy;
 use crate::upgrade::journal::{self, Journal};
 use crate::upgrade::say::{refused, say};
+
+/// Pause between two attempts to take the lock of the node.
+const POLL: Duration = Duration::from_secs(2);
 
 pub(super) struct UpdateRun {
     pub(super) args: UpdateArgs,
@@ -55,13 +63,13 @@ struct FetchedPackages {
 }
 
 impl UpdateRun {
-    /// `left_out` is a version that is not to be installed.
-    pub(super) async fn run(&self, left_out: Option<&str>) -> anyhow::Result<UpdateOutcome> {
+    pub(super) async fn run(&self) -> anyhow::Result<UpdateOutcome> {
         if self.host.root.host().is_some() && !nix::unistd::geteuid().is_root() {
             let what = "only root may install packages".to_owned();
             return Ok(UpdateOutcome::Refused(vec![UpgradeRefusal::new(what, "put `sudo` in front")]));
         }
-        let journal = Journal::<UpdateRecord>::lock(&self.host.state_dir)?;
+        let journal = self.lock().await?;
+        backup::journal::ensure_whole(&self.host.state_dir)?;
         if let Some(last) = journal::last::<UpdateRecord>(&self.host.state_dir)?
             && let Some(code) = self.finish(&journal, last).await?
         {
@@ -80,7 +88,9 @@ impl UpdateRun {
             UpdatePlan::Refused(refusals) => return Ok(UpdateOutcome::Refused(refusals)),
         };
         say(&shown(&changes));
-        if let Some(version) = left_out.filter(|version| changes.iter().any(|change| change.to == **version))
+        if self.args.when.is_some()
+            && let Some(version) = last_update::read(&self.host.state_dir)?.unproven
+            && changes.iter().any(|change| change.to == version)
         {
             say(&format!(
                 "{version} could not be verified on this host and is skipped: `sudo weaver node update` installs it."
@@ -107,6 +117,27 @@ impl UpdateRun {
         }
         let mut update = self.begin(&journal, &changes, one_way).await?;
         Ok(UpdateOutcome::Ended(update.forward().await?))
+    }
+
+    /// Nothing tries again for a boot, and a timer does the next night: both wait.
+    async fn lock(&self) -> anyhow::Result<Journal<UpdateRecord>> {
+        let patience = Duration::from_secs(self.args.lock_timeout);
+        let until = Instant::now() + patience;
+        let mut is_reported = false;
+        loop {
+            let locked = Journal::<UpdateRecord>::lock(&self.host.state_dir);
+            let Some(Busy(what)) = locked.as_ref().err().and_then(|error| error.downcast_ref()) else {
+                return locked;
+            };
+            if Instant::now() >= until {
+                return locked;
+            }
+            if !is_reported {
+                say(&format!("{what}: waiting for its end for up to {} s", patience.as_secs()));
+                is_reported = true;
+            }
+            sleep(POLL).await;
+        }
     }
 
     /// Why nothing is installed, where that was not requested or cannot be confirmed.
@@ -212,7 +243,7 @@ impl UpdateRun {
         let to = changes.iter().map(|change| package(&change.name, &change.to)).collect();
         let BeforeUpdate { units, names } = self.host.before().await?;
         if !self.args.no_backup
-            && let Some(said) = self.host.back_up().await?
+            && let Some(said) = self.host.back_up(journal.held()).await?
         {
             say(&said);
         }

@@ -4,12 +4,11 @@ use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::package_update::record::UpdateRecord;
-use weaver_diagnostics::package_update::schedule::{Attempt, LastUpdate};
+use weaver_diagnostics::package_update::schedule::Attempt;
 use weaver_diagnostics::when::When;
 
-use super::last_update::RECORD;
+use super::last_update;
 use super::run::{UpdateOutcome, UpdateRun};
-use crate::timer_record;
 use crate::upgrade::journal;
 use crate::upgrade::say::say;
 
@@ -21,10 +20,8 @@ const LONGEST: usize = 500;
 /// # Errors
 /// It could not be begun, or its result cannot be recorded.
 pub(super) async fn made(update: &UpdateRun, when: When) -> anyhow::Result<u8> {
-    let path = update.host.state_dir.join(RECORD);
-    let last: LastUpdate = timer_record::read(&path)?.unwrap_or_default();
-    let now = || Timestamp::now().as_second();
-    if !when.is_due(last.made, now()) {
+    let state_dir = &update.host.state_dir;
+    if !when.is_due(last_update::read(state_dir)?.made, Timestamp::now().as_second()) {
         say("The last update by timer is not old enough: nothing had to be done.");
         return Ok(exit_code::FINE);
     }
@@ -33,9 +30,9 @@ pub(super) async fn made(update: &UpdateRun, when: When) -> anyhow::Result<u8> {
         say(&format!("Nothing was changed: {refusal}. The timer tries again."));
         return Ok(exit_code::FINE);
     }
-    let ended = update.run(last.unproven.as_deref()).await;
+    let ended = update.run().await;
     let attempt = attempt(ended.as_ref(), || recorded(update));
-    let noted = attempt.map_or(Ok(()), |attempt| timer_record::note(&path, &last.after(attempt, now())));
+    let noted = attempt.map_or(Ok(()), |attempt| last_update::note(state_dir, attempt));
     let code = ended?.code();
     noted.map(|()| code)
 }
@@ -50,9 +47,7 @@ pub(super) fn note_resumed(update: &UpdateRun, outcome: &UpdateOutcome) -> anyho
     let Some(attempt @ Attempt::Unproven { .. }) = attempt(Ok(outcome), || recorded(update)) else {
         return Ok(());
     };
-    let path = update.host.state_dir.join(RECORD);
-    let last: LastUpdate = timer_record::read(&path)?.unwrap_or_default();
-    timer_record::note(&path, &last.after(attempt, Timestamp::now().as_second()))
+    last_update::note(&update.host.state_dir, attempt)
 }
 
 fn recorded(update: &UpdateRun) -> Option<UpdateRecord> {

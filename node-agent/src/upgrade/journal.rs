@@ -4,13 +4,10 @@
 //! Guarantees: it is on its disk before a program is changed, so that the next run knows what an interrupted upgrade
 //! intended.
 
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs;
 use std::io;
 use std::marker::PhantomData;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -21,16 +18,12 @@ use weaver_host::durable_file;
 
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
-
-/// How long to wait for a lock.
-const STARTING: Duration = Duration::from_secs(2);
-const POLL: Duration = Duration::from_millis(20);
+use crate::node_lock::{self, NodeLock};
 
 /// A record that is kept in a journal of its own.
 pub trait Recorded: Serialize + DeserializeOwned {
     const NAME: &str;
-    const LOCK: &str;
-    /// What is recorded, as text.
+    /// What is recorded, as text: it holds the lock of the node under this name.
     const WHAT: &str;
 
     /// A warning where it was interrupted and no process finishes it now; `place` is the file of the record.
@@ -39,18 +32,17 @@ pub trait Recorded: Serialize + DeserializeOwned {
 
 impl Recorded for UpgradeRecord {
     const NAME: &str = "k3s-upgrade.json";
-    const LOCK: &str = "k3s-upgrade.lock";
-    const WHAT: &str = "upgrade of k3s";
+    const WHAT: &str = "an upgrade of k3s";
 
     fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         self.judge(is_under_way, place)
     }
 }
 
-/// The journal, locked against other upgrades.
+/// The journal, with the lock of the node.
 pub struct Journal<R = UpgradeRecord> {
     directory: PathBuf,
-    _lock: File,
+    lock: NodeLock,
     of: PhantomData<R>,
 }
 
@@ -66,11 +58,7 @@ pub fn last<R: Recorded>(directory: &Path) -> anyhow::Result<Option<R>> {
     };
     let record = serde_json::from_str(&text);
     record.map(Some).with_context(|| {
-        format!(
-            "{} is damaged; move it away, which also discards the record of the last {}",
-            path.display(),
-            R::WHAT
-        )
+        format!("{} is damaged; move it away, which also discards the record of {}", path.display(), R::WHAT)
     })
 }
 
@@ -80,9 +68,8 @@ pub fn last<R: Recorded>(directory: &Path) -> anyhow::Result<Option<R>> {
 pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
     let directory = root.real(STATE_DIR);
     let record = last::<R>(&directory).ok()??;
-    let lock = File::open(directory.join(R::LOCK));
-    let is_held = lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
-    record.judge(is_held, Place::file(Path::new(STATE_DIR).join(R::NAME).display().to_string()))
+    let is_under_way = node_lock::runs(&directory, R::WHAT);
+    record.judge(is_under_way, Place::file(Path::new(STATE_DIR).join(R::NAME).display().to_string()))
 }
 
 /// Writes a record.
@@ -94,45 +81,20 @@ pub fn note<R: Recorded>(directory: &Path, record: &R) -> anyhow::Result<()> {
     Ok(durable_file::replace(&directory.join(R::NAME), text.as_bytes(), 0o600)?)
 }
 
-/// One at a time, by a lock in a directory that is made where it is missing.
-///
-/// # Errors
-/// Another one runs, or the lock cannot be made.
-pub fn lock<R: Recorded>(directory: &Path) -> anyhow::Result<File> {
-    fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make {}: run this as root", directory.display()))?;
-    hold(&directory.join(R::LOCK), R::WHAT)
-}
-
-/// Takes a lock; the error says that another `what` is running.
-///
-/// # Errors
-/// It is taken, or cannot be written.
-pub fn hold(path: &Path, what: &str) -> anyhow::Result<File> {
-    let cannot = || format!("cannot write {}: run this as root", path.display());
-    // A user who may read it could lock it, too, and keep an upgrade from beginning.
-    let open = File::options().write(true).create(true).truncate(false).mode(0o600).open(path);
-    let lock = open.with_context(cannot)?;
-    lock.set_permissions(Permissions::from_mode(0o600)).with_context(cannot)?;
-    // A process that is just being started has it for a moment, open as all files of the one that starts it.
-    let until = Instant::now() + STARTING;
-    while let Err(error) = lock.try_lock() {
-        if Instant::now() >= until {
-            return Err(error)
-                .with_context(|| format!("another {what} is running: wait until it has finished"));
-        }
-        sleep(POLL);
-    }
-    Ok(lock)
-}
-
 impl<R: Recorded> Journal<R> {
     /// The journal in `directory`, which is made where it is missing.
     ///
     /// # Errors
-    /// It cannot be made, or another upgrade is under way.
+    /// It cannot be made, or something else changes this node.
     pub fn lock(directory: &Path) -> anyhow::Result<Self> {
-        Ok(Self { directory: directory.to_owned(), _lock: lock::<R>(directory)?, of: PhantomData })
+        let lock = NodeLock::take(directory, R::WHAT)?;
+        Ok(Self { directory: directory.to_owned(), lock, of: PhantomData })
+    }
+
+    /// The lock, for what is a part of this work.
+    #[must_use]
+    pub const fn held(&self) -> &NodeLock {
+        &self.lock
     }
 
     /// Records the progress of an upgrade.
@@ -180,12 +142,14 @@ mod tests {
             journal.note(&record).unwrap();
             assert_eq!(reported(), None, "{phase:?} is under way");
             drop(journal);
+            // A process that another test is just starting has it for a moment.
+            fs::File::open(root.real(STATE_DIR).join("node.lock")).unwrap().lock_shared().unwrap();
             assert_eq!(reported().as_deref(), want, "{phase:?}");
         }
     }
 
     #[test]
-    fn one_at_a_time_and_the_last_one_is_remembered() {
+    fn the_last_one_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         assert_eq!(last::<UpgradeRecord>(&state).unwrap(), None);
@@ -204,19 +168,6 @@ mod tests {
         record.phase = UpgradePhase::Back;
         journal.note(&record).unwrap();
         assert_eq!(last::<UpgradeRecord>(&state).unwrap().unwrap().phase, UpgradePhase::Back);
-        let begun = Instant::now();
-        let error = Journal::<UpgradeRecord>::lock(&state).map(drop).unwrap_err().to_string();
-        assert!(error.contains("another upgrade of k3s is running"), "{error}");
-        assert!(begun.elapsed() >= STARTING, "it did not wait for a process that is just being started");
-        drop(journal);
-        drop(Journal::<UpgradeRecord>::lock(&state).unwrap());
-        // Only its owner may lock it, also where an earlier release has made it.
-        let lock = state.join(UpgradeRecord::LOCK);
-        let mode = || fs::metadata(&lock).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(), 0o600);
-        fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
-        drop(Journal::<UpgradeRecord>::lock(&state).unwrap());
-        assert_eq!(mode(), 0o600);
         fs::write(state.join(UpgradeRecord::NAME), "{\"phase\":").unwrap();
         let error = last::<UpgradeRecord>(&state).unwrap_err().to_string();
         assert!(error.contains("k3s-upgrade.json is damaged; move it away"), "{error}");

@@ -27,6 +27,7 @@ use weaver_diagnostics::k3s_upgrade::{Role, UpgradeRequest};
 use crate::backup;
 
 use crate::k3s_version::version_of;
+use crate::node_lock::NodeLock;
 use args::{NodeArgs, RollbackArgs, UpgradeArgs};
 use carry_out::Upgrade;
 use journal::Journal;
@@ -92,6 +93,7 @@ impl UpgradeRun {
             return Ok(refused(&[refusal]));
         }
         let journal = Journal::<UpgradeRecord>::lock(&self.state_dir)?;
+        backup::journal::ensure_whole(&self.state_dir)?;
         if let Some(last) = journal::last::<UpgradeRecord>(&self.state_dir)?
             && let Some(code) = self.finish(&journal, last).await?
         {
@@ -108,7 +110,7 @@ impl UpgradeRun {
             let judged = judged?;
             return Ok(end(&judged, &facts).unwrap_or(exit_code::INTERNAL));
         };
-        if let Err(error) = self.back_up().await {
+        if let Err(error) = self.back_up(journal.held()).await {
             self.node.program.discard();
             return Err(error);
         }
@@ -117,12 +119,12 @@ impl UpgradeRun {
     }
 
     /// Saves the datastore, which the other k3s may change in a way that the present one cannot read.
-    async fn back_up(&self) -> anyhow::Result<()> {
+    async fn back_up(&self, held: &NodeLock) -> anyhow::Result<()> {
         if !self.saves_state {
             return Ok(());
         }
         let K3sNode { host, program, .. } = &self.node;
-        say(&backup::before_upgrade(host, &self.state_as_known, &program.installed).await?);
+        say(&backup::before_upgrade(held, host, &self.state_as_known, &program.installed).await?);
         Ok(())
     }
 

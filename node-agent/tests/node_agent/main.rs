@@ -10,6 +10,7 @@ mod page;
 mod preflight;
 mod preflight_gate;
 mod repair;
+mod repair_names;
 mod restore;
 mod run;
 mod schemas;

@@ -313,6 +313,24 @@ fn a_damaged_ledger_stops_a_repair_before_it_begins() {
     assert_eq!(host.read(CMDLINE), PLAIN);
 }
 
+#[test]
+fn a_repair_is_refused_while_something_else_changes_the_node_and_shown_all_the_same() {
+    const LOCK: &str = "/var/lib/weaver/node.lock";
+    let holder = r#"{"what": "an upgrade of k3s", "pid": 812, "since": "2026-11-27T08:22:00Z"}"#;
+    let host = TestHost::raspberry_pi_without_memory(PLAIN).file(LOCK, holder);
+    let held = fs::File::open(host.path(LOCK)).unwrap();
+    held.lock().unwrap();
+    for flags in [&[][..], &["--undo"]] {
+        let (code, said) = repair(&host, flags);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains("an upgrade of k3s is running on this node (process 812, since "), "{said}");
+    }
+    assert_eq!(repair(&host, &["--dry-run"]).0, 10);
+    assert_eq!(host.read(CMDLINE), PLAIN);
+    drop(held);
+    assert_eq!(repair(&host, &[]).0, 11);
+}
+
 /// Killed at each of its writes, one after the other; then it is done again, and undone.
 #[test]
 fn killed_at_any_write_it_leaves_the_old_file_or_the_new_one() {

@@ -184,7 +184,8 @@ fn a_backup_is_made_where_one_is_asked_for_and_waits_for_no_k3s() {
     for name in ["weaver-backup.timer", "weaver-backup.service"] {
         let unit = &units[name];
         assert!(unit.has("Unit", "ConditionPathExists", "/etc/weaver/backup.env"), "{name}");
-        assert!(unit.words("Unit", "After").is_empty(), "{name}: a k3s that is down is saved, too");
+        let after = unit.words("Unit", "After");
+        assert!(!after.iter().any(|other| other.contains("k3s")), "{name}: a k3s that is down is saved, too");
     }
     let start = units["weaver-backup.service"].service("ExecStart").unwrap();
     assert!(start.contains(" --must-be-mounted "), "else it would fill the card where the disk is missing");
@@ -203,6 +204,32 @@ fn an_update_is_made_where_it_is_asked_for_and_completed_where_it_was_cut_off() 
     assert!(resume.service("ExecStart").unwrap().contains(" update --resume "), "it begins nothing new");
     for name in UNCONFINED {
         assert_eq!(units[name].service("KillMode"), Some("mixed"), "{name}: a stop would kill apt and dpkg");
+    }
+}
+
+/// One at a time changes the node: else the timer's would have the lock, and the boot's end until the next boot.
+#[test]
+fn what_a_boot_completes_goes_before_what_a_timer_begins() {
+    let units = units();
+    for timers in ["weaver-backup.service", "weaver-update.service"] {
+        for boots in ["weaver-data-disk.service", "weaver-update-resume.service"] {
+            assert!(units[timers].has("Unit", "After", boots), "{timers} would keep {boots} from its work");
+        }
+    }
+}
+
+#[test]
+fn an_update_waits_for_what_changes_the_node() {
+    let units = units();
+    let update = &units["weaver-update.service"];
+    assert!(
+        update.has("Unit", "After", "weaver-backup.service"),
+        "six hours of a backup would cost each night"
+    );
+    for name in UNCONFINED {
+        let start = units[name].service("ExecStart").unwrap();
+        assert!(start.contains(" --lock-timeout 3600"), "{name}: the next night or boot may be far");
+        assert_eq!(units[name].service("TimeoutStartSec"), Some("3h"), "{name}: an hour of it is that wait");
     }
 }
 

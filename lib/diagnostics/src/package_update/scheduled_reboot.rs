@@ -4,7 +4,7 @@ use super::plan::UpgradeRefusal;
 
 /// Where systemd keeps it.
 pub const SCHEDULED: &str = "/run/systemd/shutdown/scheduled";
-/// As long as `weaver-update.service` may run, in seconds.
+/// As long as `weaver-update.service` may run once nothing else changes the node, in seconds.
 const LONGEST_UPDATE: i64 = 2 * 60 * 60;
 
 /// The reason against an update that begins now (in seconds since 1970), where the host goes down in the middle of it.

@@ -251,6 +251,23 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
     }
 }
 
+#[test]
+fn one_that_another_process_completes_first_is_not_completed_again() {
+    let card = fresh("raspi");
+    let root = card.request(Path::new("/")).host.root;
+    let state_dir = card.at(STATE_DIR);
+    let record = r#"{"begun": "", "node": "raspi", "made": "", "swaps": [], "stale": [], "phase": "swap"}"#;
+    let mut record: RestoreRecord = serde_json::from_str(record).unwrap();
+    note(&state_dir, &mut record, RestorePhase::Swap).unwrap();
+    let held = NodeLock::take(&state_dir, "a restore").unwrap();
+    let boot = std::thread::spawn(move || complete(&root, Path::new(STATE_DIR)).unwrap());
+    // It has read the record by then, and waits for the lock.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    note(&state_dir, &mut record, RestorePhase::Done).unwrap();
+    drop(held);
+    assert_eq!(boot.join().unwrap(), None);
+}
+
 #[tokio::test]
 async fn what_an_earlier_restore_kept_stays_until_the_next_one_begins() {
     let (first, second) = (BackupScene::new("raspi", 40), BackupScene::new("raspi", 50));

@@ -1,6 +1,7 @@
 //! `update` on hosts that are directories, with replacements for apt and dpkg: what it does, where it can be
 //! interrupted, and its messages. tests/devstack/packages.sh does it with Debian's own.
 
+mod one_at_a_time;
 mod resumed;
 mod scheduled_reboot;
 
@@ -61,12 +62,16 @@ impl UpdateTestHost {
         self.write("policy", &policy.concat());
     }
 
-    fn update(&self, flags: &[&str]) -> (Option<i32>, String) {
+    fn command(&self, flags: &[&str]) -> Command {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_weaver-node-agent"));
         agent.args(["update", "--wait", "1", "--settle", "0", "--root"]).arg(self.path("root"));
         agent.arg("--programs").arg(self.path("bin")).arg("--systemctl").arg(self.path("bin/systemctl"));
-        agent.env("LANGUAGE", "de");
-        let output = agent.args(flags).stdin(Stdio::null()).output().unwrap();
+        agent.env("LANGUAGE", "de").args(flags).stdin(Stdio::null());
+        agent
+    }
+
+    fn update(&self, flags: &[&str]) -> (Option<i32>, String) {
+        let output = self.command(flags).output().unwrap();
         let said = [&output.stdout[..], &output.stderr].concat();
         (output.status.code(), String::from_utf8(said).unwrap())
     }
