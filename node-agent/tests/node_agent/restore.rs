@@ -1,4 +1,5 @@
-//! `restore` that a signal reaches, or that cannot stop k3s, on a host that is a directory.
+//! `restore` that a signal reaches or that cannot stop k3s, on a host that is a directory; and k3s, which does not start
+//! meanwhile.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,6 +9,8 @@ use std::process::{Command, Stdio};
 use nix::sys::stat::Mode;
 use tempfile::TempDir;
 use weaver_diagnostics::node_backup::record::{PathSwap, RestorePhase, RestoreRecord};
+
+use crate::support::host::TestHost;
 
 /// Sends SIGTERM to its caller at the call that `signal` names, and does not return from that one where there is a
 /// pipe; fails at the one that `fail` names.
@@ -178,4 +181,31 @@ fn where_k3s_cannot_be_stopped_to_complete_a_restore_nothing_is_started_on_half_
     assert_eq!(host.restore("--resume").0, Some(10), "no API server answers here");
     assert_eq!(host.read("root/x"), "new");
     host.has_started_k3s();
+}
+
+#[test]
+fn k3s_does_not_start_until_a_restore_is_complete() {
+    const LOCK: &str = "/var/lib/weaver/node.lock";
+    let record = |phase: &str| {
+        format!(
+            r#"{{"begun": "", "node": "raspi", "made": "", "swaps": [], "stale": [], "phase": "{phase}"}}"#
+        )
+    };
+    let restore = "/var/lib/weaver/restore.json";
+    let host = TestHost::debian()
+        .file(restore, record("swap"))
+        .file(LOCK, r#"{"what": "a restore", "pid": 812, "since": ""}"#);
+    let is_blocked = |host: &TestHost| host.path("/run/weaver/k3s.blocked").exists();
+    let held = fs::File::open(host.path(LOCK)).unwrap();
+    held.lock().unwrap();
+    host.gate(&[]).finding("F-19").is("fail").says("is under way");
+    assert!(is_blocked(&host));
+    drop(held);
+    // A process that another test is just starting has it for a moment.
+    fs::File::open(host.path(LOCK)).unwrap().lock_shared().unwrap();
+    host.gate(&[]).finding("F-19").is("fail").says("was interrupted");
+    assert!(is_blocked(&host));
+    let host = host.file(restore, record("done"));
+    assert_eq!(host.gate(&[]).code, 0);
+    assert!(!is_blocked(&host));
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Code, Finding, Place};
+use crate::finding::{Code, Finding, Place, Remedy};
 
 /// A file or directory that is swapped in, by its paths on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,23 +43,32 @@ pub struct RestoreRecord {
 }
 
 impl RestoreRecord {
-    /// A failure where the restore was cut off and no process finishes it now; `place` is where this is written.
+    /// A failure until everything is swapped in, also while a process does that: k3s would start on a state of which a
+    /// part is restored. `place` is where this is written.
     #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
-        if self.phase == RestorePhase::Done || is_under_way {
+        if self.phase == RestorePhase::Done {
             return None;
         }
-        let message = format!("the restore of {}'s backup of {} was interrupted", self.node, self.made);
-        Some(Finding::new(Code::RestoreInterrupted, message).saw(place, format!("begun {}", self.begun)))
+        let how = if is_under_way { "is under way" } else { "was interrupted" };
+        let message = format!("the restore of {}'s backup of {} {how}", self.node, self.made);
+        let finding =
+            Finding::new(Code::RestoreInterrupted, message).saw(place, format!("begun {}", self.begun));
+        Some(if is_under_way {
+            finding.remedy(Remedy::new("wait until it has finished: it starts k3s"))
+        } else {
+            finding
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Severity;
 
     #[test]
-    fn one_that_was_cut_off_is_reported_and_no_other() {
+    fn one_that_is_not_complete_is_a_failure_and_only_one_that_was_cut_off_is_to_be_resumed() {
         let swap = PathSwap {
             target: "/a".to_owned(),
             restored: "/a.restored".to_owned(),
@@ -77,14 +86,16 @@ mod tests {
         };
         let text = serde_json::to_string(&record(RestorePhase::Swap)).unwrap();
         assert_eq!(serde_json::from_str::<RestoreRecord>(&text).unwrap(), record(RestorePhase::Swap));
-        let reported = |phase, is_under_way| record(phase).judge(is_under_way, Place::file("/x")).is_some();
-        assert_eq!(
-            (
-                reported(RestorePhase::Swap, false),
-                reported(RestorePhase::Swap, true),
-                reported(RestorePhase::Done, false)
-            ),
-            (true, false, false)
-        );
+        let judged = |phase, is_under_way| record(phase).judge(is_under_way, Place::file("/x"));
+        for (is_under_way, how, resumes) in [(false, "was interrupted", true), (true, "is under way", false)]
+        {
+            let found = judged(RestorePhase::Swap, is_under_way).unwrap();
+            assert_eq!(found.severity(), Severity::Fail, "it keeps k3s from starting");
+            assert!(found.message.ends_with(how), "{}", found.message);
+            let commands = found.remedy.unwrap().commands;
+            let is_named = commands.iter().any(|command| *command == "sudo weaver node restore --resume");
+            assert_eq!(is_named, resumes, "{commands:?}");
+            assert_eq!(judged(RestorePhase::Done, is_under_way), None);
+        }
     }
 }
