@@ -4,7 +4,8 @@
 //! type included, because one object that cannot be converted makes every list of its kind fail. Fields that
 //! both versions have are moved; the others, and the exact form of the moved ones where it would not come back
 //! by itself, travel in one annotation, and at v1alpha1 in `spec.roundTrip` if the annotation is full ([`round_trip`]).
-//! Nothing is guessed: what is missing stays missing, and the operator says so.
+//! Nothing is guessed: what is missing stays missing, and the operator says so. Fields of a newer definition's spec,
+//! which this program does not know, travel there too ([`unknown`]).
 //!
 //! Conversion to v1alpha1 is injective: different stored objects, status counts excepted, differ there too, and what is
 //! stored comes back equal. So a rule that compares two objects at v1beta1, as the admission policy on accounts does,
@@ -20,6 +21,7 @@ mod object;
 mod round_trip;
 mod service_token;
 mod types;
+mod unknown;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Status;
@@ -149,6 +151,8 @@ fn shown(object: &Value) -> String {
 
 #[cfg(test)]
 mod injective;
+#[cfg(test)]
+mod newer;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

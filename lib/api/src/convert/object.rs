@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::conditions;
 use super::fields::{Spec, merge};
-use super::kind_version::{KindVersion, OLD, Split};
+use super::kind_version::{KindVersion, NEW, OLD, Split};
 use super::round_trip::{self, RoundTrip};
-use super::types;
+use super::{types, unknown};
 use crate::GROUP;
 use crate::schema::ROUND_TRIP_FIELD as FIELD;
 
@@ -135,6 +135,9 @@ fn convert_spec(
         Some(Value::Object(spec)) => (true, spec),
         _ => (false, Spec::new()),
     };
+    if here.version == NEW {
+        round_trip.unknown_spec = unknown::take(types::schema(here.kind, NEW, "spec"), &mut spec);
+    }
     let Split { visible: mut out, hidden } = (here.split)(&spec);
     ignore(round_trip, there, (there.put)(&mut out, found.spec.clone()));
     let meaning = |spec: &Spec| {
@@ -170,12 +173,35 @@ fn convert_spec(
         }
     }
     round_trip.spec = hidden;
+    // As the API server does with what it is answered: what was planted in the annotation leaves no trace.
+    unknown::take(types::schema(there.kind, there.version, "spec"), &mut out);
+    if there.version == NEW {
+        ignore(round_trip, there, put_unknown(&mut out, &found.unknown_spec, there));
+    }
     // The API server fills in the defaults of what it has stored, not of what it has converted, and takes a spec
     // that gains them with the next write for a changed one: then nothing in it is ratcheted.
     (there.fill)(&mut out);
-    // As the API server does with what it is answered: what was planted in the annotation leaves no trace.
-    types::prune(there.kind, there.version, &mut out);
     (!leave_out).then_some(out)
+}
+
+/// Puts back what this program's definitions do not know, whatever the annotation says of the rest. Returns that rest,
+/// which conversion does not write there.
+fn put_unknown(spec: &mut Spec, found: &Spec, there: &KindVersion) -> Spec {
+    let schema = types::schema(there.kind, there.version, "spec");
+    let mut rest = found.clone();
+    let taken = unknown::take(schema, &mut rest);
+    if taken == *found {
+        rest.clear();
+    }
+    // Where v1alpha1 shows no namespaces, nothing else has brought the targets back.
+    let mut in_targets = taken.get("targets").and_then(Value::as_object).into_iter().flatten();
+    if let Some(targets) = types::known(schema, "targets")
+        && in_targets.any(|(field, _)| types::known(targets, field).is_none())
+    {
+        spec.entry("targets").or_insert_with(|| Value::Object(Spec::new()));
+    }
+    unknown::put(schema, spec, taken);
+    rest
 }
 
 /// Notes fields of the version of `there` that cannot be in its spec.
@@ -188,8 +214,9 @@ fn ignore(round_trip: &mut RoundTrip, there: &KindVersion, fields: Spec) {
     }
 }
 
-/// Conditions are the same in both versions but for those that v1alpha1 shows in addition; numbers and lists
-/// of targets are computed again.
+/// Conditions are the same in both versions but for those that v1alpha1 shows in addition; numbers and lists of targets
+/// are computed again, and so is what is not known. The annotation brings nothing into a status at v1beta1: conversion
+/// does not see whether its author may write the status.
 fn convert_status(
     status: Option<Value>,
     found: Spec,

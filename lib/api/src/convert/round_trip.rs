@@ -30,6 +30,13 @@ pub(super) struct RoundTrip {
     /// Fields of its status that have no counterpart.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub status: Map<String, Value>,
+    /// Fields of its spec that this program does not know: those of a newer definition ([`super::unknown`]). Only at
+    /// v1alpha1.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub unknown_spec: Map<String, Value>,
+    /// The same of its status.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub unknown_status: Map<String, Value>,
     /// How fields of its spec that do have a counterpart were written, where they would come back otherwise;
     /// null for one that was absent. Used only while it still means the same.
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -57,13 +64,19 @@ impl RoundTrip {
     /// Reads the text of an annotation that should carry fields of `version`.
     pub fn parse(text: &str, version: &str) -> Self {
         let parsed: Option<Self> = serde_json::from_str(text).ok();
-        parsed.filter(|round_trip| round_trip.version == version).unwrap_or_else(|| Self {
+        let ours = |found: &Self| found.version == version && (version == NEW || found.is_of_v1beta1());
+        parsed.filter(ours).unwrap_or_else(|| Self {
             version: version.into(),
             // Whatever else the text is: nothing may be concluded from an object that an older release reduced.
             dropped: serde_json::from_str(text).is_ok_and(|value: Value| value["dropped"] == true),
             unread: Some(text.to_owned()),
             ..Self::default()
         })
+    }
+
+    /// May an object at v1beta1 have it in its annotation?
+    fn is_of_v1beta1(&self) -> bool {
+        self.unknown_spec.is_empty() && self.unknown_status.is_empty()
     }
 
     /// Round-trip data of an object at v1alpha1. The field wins over the annotation, because the API server does not

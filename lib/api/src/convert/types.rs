@@ -5,13 +5,13 @@
 
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::crds::{self, STORED};
 
-/// The schemas of specs, by kind and version.
-static SPECS: LazyLock<Value> = LazyLock::new(|| {
-    let mut specs = json!({});
+/// The schemas of `spec` and `status`, by kind and version.
+static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
+    let mut schemas = json!({});
     for crd in crds::all() {
         #[expect(clippy::expect_used, reason = "our own definitions, the same at each start")]
         let crd = serde_json::to_value(crd).expect("a definition can be written as JSON");
@@ -19,49 +19,36 @@ static SPECS: LazyLock<Value> = LazyLock::new(|| {
             if let (Some(kind), Some(name)) =
                 (crd["spec"]["names"]["kind"].as_str(), version["name"].as_str())
             {
-                specs[kind][name] = version["schema"]["openAPIV3Schema"]["properties"]["spec"].clone();
+                schemas[kind][name] = version["schema"]["openAPIV3Schema"]["properties"].clone();
             }
         }
     }
-    specs
+    schemas
 });
+
+/// The schema of a `part` of `kind` at `version`: of its `spec` or its `status`.
+pub(super) fn schema(kind: &str, version: &str, part: &str) -> &'static Value {
+    &SCHEMAS[kind][version][part]
+}
+
+/// The schema of a field of an object, if the object's has one for it.
+pub(super) fn known<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    schema["properties"].get(name).or_else(|| schema.get("additionalProperties"))
+}
 
 /// Does the type of `value` fit the field at `path` of a spec of `kind` at v1beta1?
 pub(super) fn fits(kind: &str, path: &[&str], value: &Value) -> bool {
-    let schema = path.iter().try_fold(&SPECS[kind][STORED], |schema, field| schema["properties"].get(*field));
+    let spec = schema(kind, STORED, "spec");
+    let schema = path.iter().try_fold(spec, |schema, field| schema["properties"].get(*field));
     schema.is_some_and(|schema| has_type(schema, value))
-}
-
-/// Removes from a spec of `kind` at `version` the fields that are not in the schema.
-pub(super) fn prune(kind: &str, version: &str, spec: &mut Map<String, Value>) {
-    prune_fields(&SPECS[kind][version], spec);
-}
-
-fn prune_fields(schema: &Value, fields: &mut Map<String, Value>) {
-    let known = |name: &String| schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-    fields.retain(|name, value| match known(name) {
-        None => false,
-        Some(schema) => {
-            match value {
-                Value::Object(fields) if schema["type"] == "object" => prune_fields(schema, fields),
-                Value::Array(items) if schema["items"]["type"] == "object" => {
-                    let objects = items.iter_mut().filter_map(Value::as_object_mut);
-                    objects.for_each(|fields| prune_fields(&schema["items"], fields));
-                }
-                _ => {}
-            }
-            true
-        }
-    });
 }
 
 fn has_type(schema: &Value, value: &Value) -> bool {
     let typed = match (schema["type"].as_str(), value) {
         (_, Value::Null) => return schema["nullable"] == true,
-        (Some("object"), Value::Object(fields)) => fields.iter().all(|(name, value)| {
-            let known = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-            known.is_some_and(|schema| has_type(schema, value))
-        }),
+        (Some("object"), Value::Object(fields)) => fields
+            .iter()
+            .all(|(name, value)| known(schema, name).is_some_and(|schema| has_type(schema, value))),
         (Some("array"), Value::Array(items)) => items.iter().all(|item| has_type(&schema["items"], item)),
         (Some("integer"), value) => {
             value.as_i64().is_some_and(|number| schema["format"] != "int32" || i32::try_from(number).is_ok())
