@@ -189,3 +189,42 @@ fn what_is_known_is_never_taken_from_the_part_for_what_is_not() {
     }
     assert_eq!(written_back(&written), written);
 }
+
+/// Text of an annotation at `version` that is nested so deeply, with `part` of it.
+fn deep(version: &str, part: &str, levels: usize) -> String {
+    let (open, close) = ("[".repeat(levels - 3), "]".repeat(levels - 3));
+    format!(r#"{{"version":"{version}","{part}":{{"v1beta1":{{"a":{open}{close}}}}}}}"#)
+}
+
+#[test]
+fn an_annotation_of_any_depth_hides_nothing_and_comes_back_to_the_byte() {
+    let plain = new_sync(json!({"spec": {
+        "serviceAccount": {"name": "sync"}, "source": {"namespace": "a", "name": "b"}, "keys": {"include": ["public"]},
+        "targets": {"namespaces": ["foo"], "exclude": ["bar"]}, "suspend": true,
+    }}));
+    for levels in [4, 63, 64, 65, 66, 125, 126, 127, 128, 129, 1_000] {
+        for part in ["spec", "status", "exact", "ignored", "unknownSpec", "more"] {
+            let mut stored = plain.clone();
+            stored["metadata"]["annotations"] = json!({ANNOTATION: deep("v1alpha1", part, levels)});
+            assert_eq!(written_back(&stored), stored, "{part} {levels}");
+            // A form that means nothing at v1alpha1 is no fault.
+            assert_eq!(faults(&stored).is_empty(), part == "exact" && levels <= 64, "{part} {levels}");
+        }
+    }
+}
+
+#[test]
+fn a_deep_annotation_of_v1alpha1_is_kept_reported_and_never_stops_conversion() {
+    let read = to("v1alpha1", &minimal());
+    let clean = to("v1beta1", &read);
+    for levels in [64, 65, 126, 127, 128, 1_000] {
+        for part in ["spec", "status", "exact", "ignored"] {
+            let mut planted = read.clone();
+            planted["metadata"]["annotations"] = json!({ANNOTATION: deep("v1beta1", part, levels)});
+            let written = to("v1beta1", &planted);
+            assert_eq!(written["spec"], clean["spec"], "{part} {levels}");
+            assert!(!faults(&written).is_empty(), "{part} {levels}");
+            assert_eq!(written_back(&written), written, "{part} {levels}");
+        }
+    }
+}

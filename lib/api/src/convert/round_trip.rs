@@ -1,8 +1,10 @@
 //! What conversion carries where the other version has no field for it: in one annotation, and at v1alpha1, where it
 //! does not fit next to other annotations, in `spec.roundTrip`.
 //!
-//! Any client may edit the annotation, so it is input like any other: text that is not of this form travels along
-//! untouched and is used for nothing.
+//! Any client may edit the annotation, so it is input like any other: text that is not of this form, or is nested too
+//! deeply, travels along untouched and is used for nothing. A review has no place for a warning; the condition
+//! `Migrated` reports it ([`faults`]), since what is written at v1alpha1 and not used is in what is stored. Its length
+//! has a bound already: the API server's, and the webhook's for a whole request.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,6 +19,11 @@ pub const ANNOTATION: &str = "weaver.example.com/converted";
 /// What all annotations of an object may have together, keys and values in bytes. The API server refuses an answer
 /// with more, and with it every list that the object is in.
 const MOST: usize = 256 * 1024;
+
+/// How deeply the annotation of an object at v1beta1 may be nested. A parser takes [`serde_json`]'s 128 levels, and
+/// conversion adds some to what it carries: text that was just readable would come back as text that is not, and with it
+/// all that v1alpha1 cannot show.
+const DEEPEST: usize = 64;
 
 /// Content of the round-trip annotation: the fields that the other version cannot show.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -34,9 +41,6 @@ pub(super) struct RoundTrip {
     /// v1alpha1.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub unknown_spec: Map<String, Value>,
-    /// The same of its status.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub unknown_status: Map<String, Value>,
     /// How fields of its spec that do have a counterpart were written, where they would come back otherwise;
     /// null for one that was absent. Used only while it still means the same.
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -76,7 +80,9 @@ impl RoundTrip {
 
     /// May an object at v1beta1 have it in its annotation?
     fn is_of_v1beta1(&self) -> bool {
-        self.unknown_spec.is_empty() && self.unknown_status.is_empty()
+        let maps = [&self.spec, &self.status, &self.exact, &self.ignored];
+        let is_flat = |map: &Map<String, Value>| levels(map.values()) + 2 <= DEEPEST;
+        self.unknown_spec.is_empty() && maps.into_iter().all(is_flat)
     }
 
     /// Round-trip data of an object at v1alpha1. The field wins over the annotation, because the API server does not
@@ -164,6 +170,18 @@ impl RoundTrip {
             annotate(object, text);
         }
     }
+}
+
+/// How many arrays and objects are within one another, at most.
+fn levels<'a>(values: impl Iterator<Item = &'a Value>) -> usize {
+    values
+        .map(|value| match value {
+            Value::Array(items) => 1 + levels(items.iter()),
+            Value::Object(fields) => 1 + levels(fields.values()),
+            _ => 0,
+        })
+        .max()
+        .unwrap_or(0)
 }
 
 /// How long the text of the annotation may be.
