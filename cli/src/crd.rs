@@ -15,7 +15,7 @@ use weaver_host::platform::CAN_BE_NODE;
 use weaver_host::progress::Progress;
 use weaver_installer::certificates::{self, ensure, secret};
 use weaver_installer::{
-    self as installer, InstallOptions, MigrateError, Migrated, Prove, Service, Webhook, conversion, plan,
+    self as installer, InstallOptions, MigrateError, Migrated, Prove, Service, Webhook, ca, conversion,
 };
 
 use crate::stdout::{failed, say, show};
@@ -253,7 +253,7 @@ fn unwritten(error: anyhow::Error, cluster: &WebhookAddress) -> anyhow::Error {
 
 /// Our own CA in a definition, where the webhook shows cert-manager's certificate, would break conversion.
 fn left_to_cert_manager(installed: &[CustomResourceDefinition]) -> Option<anyhow::Error> {
-    let left = installed.iter().filter_map(|crd| Some((crd.name_any(), plan::ca_left_to(crd)?)));
+    let left = installed.iter().filter_map(|crd| Some((crd.name_any(), ca::ca_left_to(crd)?)));
     let (names, certificates): (Vec<String>, Vec<&str>) = left.unzip();
     let certificate = certificates.first()?;
     let names = names.join(" ");
@@ -262,7 +262,7 @@ fn left_to_cert_manager(installed: &[CustomResourceDefinition]) -> Option<anyhow
          replace it by another, which the webhook's certificate is not signed by; nothing was changed. Upgrade by \
          `helm upgrade`, whose Job leaves the CA to cert-manager. If cert-manager does not issue the webhook's \
          certificate any more: `kubectl annotate crd {names} {}-`, then run this again",
-        plan::INJECT_CA
+        ca::INJECT_CA
     ))
 }
 
@@ -300,7 +300,7 @@ mod tests {
         let mut installed = weaver_api::crds::all();
         assert!(left_to_cert_manager(&[]).is_none() && left_to_cert_manager(&installed).is_none());
         for crd in installed.iter_mut().skip(1) {
-            crd.annotations_mut().insert(plan::INJECT_CA.into(), "config-weaver/weaver-webhook".into());
+            crd.annotations_mut().insert(ca::INJECT_CA.into(), "config-weaver/weaver-webhook".into());
         }
         let message = left_to_cert_manager(&installed).unwrap().to_string();
         let names: Vec<String> = installed.iter().skip(1).map(kube::ResourceExt::name_any).collect();

@@ -14,15 +14,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
 use weaver_client::call::{CallError, call, lookup};
 
+use super::ca::{leave_ca_to, take_ca_over};
 use super::conversion::converts;
 use super::migrate::stored_resource;
-use super::plan::{DefinitionPlan, DefinitionRefusal, complete, leave_ca_to, plan};
+use super::plan::{DefinitionPlan, DefinitionRefusal, complete, plan};
 use super::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed, failed};
 use super::served::{ConversionProof, accepted, proved, ready};
 use super::webhook::Webhook;
@@ -142,8 +144,10 @@ async fn read(
         let mut desired = complete(definition, webhook);
         let name = desired.name_any();
         let installed = lookup(api.get(&name)).await.map_err(failed(format!("reading {name}")))?;
-        if let Some(certificate) = &options.ca_from {
-            leave_ca_to(certificate, &mut desired, installed.as_ref());
+        match (&options.ca_from, &installed) {
+            (Some(certificate), _) => leave_ca_to(certificate, &mut desired, installed.as_ref()),
+            (None, Some(installed)) => take_ca_over(&mut desired, installed, Timestamp::now()),
+            (None, None) => {}
         }
         let mut plan = plan(installed.as_ref(), &desired);
         if let (DefinitionPlan::Refuse(refusals), Some(installed)) = (&mut plan, &installed) {

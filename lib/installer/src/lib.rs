@@ -3,6 +3,7 @@
 //! which may run at the same time.
 //!
 //! - [`certificates`]: the webhook's CA and certificate.
+//! - [`ca`]: whose CA definitions trust for that certificate. Pure.
 //! - [`Webhook`]: where the webhook is, and its [`Service`], where it runs in the cluster.
 //! - [`plan`]: whether a definition may be written, and what would change. Pure.
 //! - [`conversion`]: does the webhook answer?
@@ -19,6 +20,7 @@
 //! precondition, and can be killed and run again.
 
 pub mod accounts;
+pub mod ca;
 pub mod certificates;
 pub mod conversion;
 pub mod deletions;

@@ -15,10 +15,8 @@ use kube::ResourceExt as _;
 use weaver_api::schema::round_trip_kept;
 use weaver_crd_lint::{Break, SchemaChange, breaks};
 
+use super::ca::INJECT_CA;
 use super::webhook::{Service, Webhook};
-
-/// Read by cert-manager: the Certificate whose CA it writes into a definition.
-pub const INJECT_CA: &str = "cert-manager.io/inject-ca-from";
 
 /// What to do about one definition.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,30 +132,6 @@ pub fn complete(mut definition: CustomResourceDefinition, webhook: &Webhook) -> 
         });
     }
     definition
-}
-
-/// The Certificate, `NAMESPACE/NAME`, whose CA cert-manager writes into an installed definition.
-#[must_use]
-pub fn ca_left_to(installed: &CustomResourceDefinition) -> Option<&str> {
-    installed.annotations().get(INJECT_CA).map(String::as_str)
-}
-
-/// Has cert-manager write the CA of this Certificate, `NAMESPACE/NAME`, into the definition; the one that it
-/// has already stays. Until there is one, conversion fails closed.
-pub fn leave_ca_to(
-    certificate: &str,
-    desired: &mut CustomResourceDefinition,
-    installed: Option<&CustomResourceDefinition>,
-) {
-    desired.annotations_mut().insert(INJECT_CA.into(), certificate.into());
-    let client = |definition: &CustomResourceDefinition| {
-        definition.spec.conversion.clone()?.webhook?.client_config?.ca_bundle
-    };
-    let ca_bundle = installed.and_then(client);
-    let conversion = desired.spec.conversion.as_mut().and_then(|conversion| conversion.webhook.as_mut());
-    if let Some(client) = conversion.and_then(|conversion| conversion.client_config.as_mut()) {
-        client.ca_bundle = ca_bundle;
-    }
 }
 
 /// Compares what is installed with what is `desired` ([`complete`]).

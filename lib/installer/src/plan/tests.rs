@@ -363,34 +363,3 @@ fn the_definitions_break_nothing_that_was_released() {
     assert!(released > 0, "deploy/crds/released/ has no definition: see its README.md");
     assert!(found.is_empty(), "deploy/crds/released/README.md says what to do:\n{}", found.join("\n"));
 }
-
-#[test]
-fn the_ca_of_cert_manager_stays_and_goes_with_its_annotation() {
-    const ANNOTATION: &str = "cert-manager.io/inject-ca-from";
-    let ca = |definition: &CustomResourceDefinition| {
-        definition.spec.conversion.clone()?.webhook?.client_config?.ca_bundle
-    };
-    let ours = complete(weaver_api::crds::all().remove(0), &webhook());
-    let mut theirs = ours.clone();
-    leave_ca_to("a/b", &mut theirs, None);
-    assert_eq!((ca(&theirs), theirs.annotations()[ANNOTATION].as_str()), (None, "a/b"));
-    assert_eq!((ca_left_to(&theirs), ca_left_to(&ours)), (Some("a/b"), None));
-
-    // From ours to theirs: ours stays until it has written its own, which then stays.
-    let mut desired = ours.clone();
-    leave_ca_to("a/b", &mut desired, Some(&ours));
-    assert_eq!(ca(&desired), ca(&ours));
-    let DefinitionPlan::Replace { reasons, .. } = plan(Some(&ours), &desired) else { panic!("not replaced") };
-    assert_eq!(reasons, ["labels"]);
-    let mut injected = desired.clone();
-    let conversion = injected.spec.conversion.as_mut().unwrap().webhook.as_mut().unwrap();
-    conversion.client_config.as_mut().unwrap().ca_bundle = Some(ByteString(b"theirs".to_vec()));
-    let mut again = ours.clone();
-    leave_ca_to("a/b", &mut again, Some(&injected));
-    assert_eq!(plan(Some(&injected), &again), DefinitionPlan::Keep);
-
-    // Without the annotation, ours replaces theirs again.
-    let DefinitionPlan::Replace { with, .. } = plan(Some(&injected), &ours) else { panic!("not replaced") };
-    assert!(!with.annotations().contains_key(ANNOTATION));
-    assert_eq!(ca(&with), ca(&ours));
-}
