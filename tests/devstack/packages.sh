@@ -192,7 +192,14 @@ on_a_card() {
   quiet "$install -o Dpkg::Options::=--force-confdef $(ours new "$newer") /debs/new/config-weaver-card_${newer}_all.deb"
   is "# of the owner" "tail -n 1 /etc/ssh/sshd_config.d/10-weaver.conf"
   is "# newer" "tail -n 1 /etc/ssh/sshd_config.d/10-weaver.conf.dpkg-dist"
-  quiet "apt-get remove -qq -y config-weaver-card"
+  # The card's package needs it and goes with it: then k3s has no unit. What lets the owner in stays.
+  quiet "apt-get remove -qq -y config-weaver"
+  is "rc rc ii" "echo \$(dpkg-query -W -f '\${db:Status-Abbrev}' config-weaver config-weaver-card weaver)"
+  is "" "ls /usr/lib/systemd/system | grep k3s"
+  is "440 600" "echo \$(stat -c %a /etc/sudoers.d/weaver-admin /etc/netplan/10-wired.yaml)"
+  is "# of the owner" "tail -n 1 /etc/ssh/sshd_config.d/10-weaver.conf"
+  quiet "$install -o Dpkg::Options::=--force-confdef $(ours new "$newer") /debs/new/config-weaver-card_${newer}_all.deb"
+  while read -r unit; do enabled "$unit" enabled; done < <(sed -n 's/^enable //p' systemd/system-preset/*)
   is "# of the owner" "tail -n 1 /etc/ssh/sshd_config.d/10-weaver.conf"
   quiet "apt-get purge -qq -y config-weaver-card config-weaver weaver"
   is "" "find /etc /usr -name '*weaver*' ! -path '/etc/ssh/weaver_keys'"
