@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use weaver_diagnostics::exit_code;
+use weaver_diagnostics::{exit_code, finding_text::clean_lines};
 use weaver_host::{
     log::{self, Sink},
     open_files,
@@ -35,9 +35,10 @@ fn main() -> ExitCode {
             match sink {
                 Sink::Journal => log::last_word(sink, &error),
                 Sink::Stderr => {
-                    eprintln!("error: {error}");
+                    // A terminal obeys nothing that a file or another program says.
+                    eprintln!("error: {}", clean_lines(&error.to_string()));
                     for cause in error.chain().skip(1) {
-                        eprintln!("  because: {cause}");
+                        eprintln!("  because: {}", clean_lines(&cause.to_string()));
                     }
                 }
             }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, Entry, EntryType, Header};
+use weaver_diagnostics::finding_text::clean;
 use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, Damage, MANIFEST, VOLUMES};
 use weaver_host::progress::Progress;
 
@@ -57,7 +58,7 @@ impl<W: Write> ArchiveWriter<W> {
     /// It cannot be read, or the archive not be written.
     pub fn add(&mut self, source: &ArchiveInput) -> anyhow::Result<()> {
         let ArchiveInput { name, path, kind } = source;
-        let what = || format!("cannot add {}", path.display());
+        let what = || format!("cannot add {}", shown(path));
         self.progress.more(OVERHEAD);
         let mut header = Header::new_gnu();
         if *kind == EntryKind::File {
@@ -215,7 +216,7 @@ fn file(
     let mut content = Hashing::new(entry);
     let read = if let Some((root, path)) = target {
         let path = within(&root, &path)?;
-        let what = || format!("cannot write {}", path.display());
+        let what = || format!("cannot write {}", shown(&path));
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let mut made = made.with_context(what)?;
         let read = copy(&mut content, &mut made).with_context(what)?;
@@ -246,7 +247,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> anyhow::Result<u64> {
 
 fn make_directory(root: &Path, path: &Path, header: &Header, keeps_owners: bool) -> anyhow::Result<()> {
     let path = within(root, path)?;
-    let what = || format!("cannot make {}", path.display());
+    let what = || format!("cannot make {}", shown(&path));
     match fs::create_dir(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made.with_context(what)?,
@@ -258,7 +259,7 @@ fn make_directory(root: &Path, path: &Path, header: &Header, keeps_owners: bool)
 
 fn link(root: &Path, path: &Path, entry: &Entry<'_, impl Read>, keeps_owners: bool) -> anyhow::Result<()> {
     let path = within(root, path)?;
-    let what = || format!("cannot make {}", path.display());
+    let what = || format!("cannot make {}", shown(&path));
     let to = entry.link_name().with_context(what)?.with_context(what)?;
     symlink(to, &path).with_context(what)?;
     if keeps_owners {
@@ -274,7 +275,7 @@ fn within(root: &Path, below: &Path) -> anyhow::Result<PathBuf> {
     let parent = path.parent().unwrap_or(root);
     let make = |directory: &Path| {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        made.with_context(|| format!("cannot make {}", directory.display()))
+        made.with_context(|| format!("cannot make {}", shown(directory)))
     };
     make(root)?;
     let real_root = fs::canonicalize(root)?;
@@ -294,6 +295,11 @@ fn settle(made: &File, header: &Header, keeps_owners: bool) -> io::Result<()> {
         fchown(made, Some(user), Some(group))?;
     }
     made.set_permissions(Permissions::from_mode(header.mode()? & 0o7777))
+}
+
+/// A path in an error: pods have named the files of their volumes.
+fn shown(path: &Path) -> String {
+    clean(&path.display().to_string())
 }
 
 fn owner(header: &Header) -> io::Result<(u32, u32)> {

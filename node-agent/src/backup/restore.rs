@@ -12,7 +12,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
-use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, printed};
 use weaver_diagnostics::node_backup::record::{RestorePhase, RestoreRecord};
 use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
@@ -269,7 +269,8 @@ impl RestoreRun {
 }
 
 fn would(manifest: &BackupManifest, record: &RestoreRecord, is_there: impl Fn(&str) -> bool) -> String {
-    let BackupManifest { node, made, revision, .. } = manifest;
+    let BackupManifest { revision, .. } = manifest;
+    let (node, made) = (printed(&manifest.node), printed(&manifest.made));
     let mut text = format!(
         "would stop k3s, the node agent and the operator\nwould put {node}'s state of {made} (revision {revision}) in the place of"
     );

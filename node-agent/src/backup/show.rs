@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, DATASTORE};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, DATASTORE, printed};
 
 use super::archive::{self, RestoreTargets};
 use super::common::{Scratch, counted, full};
@@ -67,7 +67,8 @@ pub fn open(file: &Path, keys: &DecryptionArgs) -> anyhow::Result<Box<dyn Read>>
 
 fn shown(file: &Path, manifest: &BackupManifest) -> String {
     let BackupManifest { node, k3s, made, revision, rows, volumes, members, .. } = manifest;
-    let k3s = k3s.as_deref().unwrap_or("of an unknown version");
+    let (node, made) = (printed(node), printed(made));
+    let k3s = k3s.as_deref().map_or_else(|| "of an unknown version".to_owned(), printed);
     let count = |part: BackupRoot| members.keys().filter(|name| name.starts_with(part.prefix())).count();
     let volumes =
         if *volumes { format!("{} files", count(BackupRoot::Volumes)) } else { "not in it".to_owned() };
@@ -88,4 +89,24 @@ fn shown(file: &Path, manifest: &BackupManifest) -> String {
             .iter()
             .sum::<usize>(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_diagnostics::finding_text::is_unprintable;
+
+    use super::*;
+
+    #[test]
+    fn a_foreign_manifest_is_shown_and_not_obeyed() {
+        let hostile = "\u{1b}[2J\nAll hashes\u{202e}";
+        let manifest = serde_json::json!({
+            "format": 1, "node": hostile, "k3s": hostile, "data_dir": hostile, "made": hostile,
+            "revision": 1, "rows": 1, "volumes": true, "members": {DATASTORE: "", hostile: ""},
+        });
+        let manifest = BackupManifest::parse(manifest.to_string().as_bytes()).unwrap();
+        let shown = shown(Path::new("/mnt/b.tar"), &manifest);
+        assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
+        assert_eq!(shown.lines().filter(|line| line.starts_with("All hashes")).count(), 1, "{shown}");
+    }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, printed};
 use weaver_diagnostics::node_backup::record::{PathSwap, RestorePhase, RestoreRecord};
 
 use super::archive::{self, RestoreTargets};
@@ -87,8 +87,8 @@ impl Laid {
         }
         RestoreRecord {
             begun: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            node: manifest.node.clone(),
-            made: manifest.made.clone(),
+            node: printed(&manifest.node),
+            made: printed(&manifest.made),
             swaps,
             stale: vec![self.layout.data_dir.join(STALE).display().to_string()],
             boot: boot(&self.root),

@@ -3,12 +3,14 @@
 use std::io::Write as _;
 
 use weaver_diagnostics::exit_code;
+use weaver_diagnostics::finding_text::clean_lines;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_host::progress::aside;
 
-/// The reader may be gone; the work is finished all the same.
+/// The reader may be gone; the work is finished all the same. A terminal obeys nothing that others wrote, and the line
+/// feeds are ours: a foreign value is cleaned before (`finding_text::clean`).
 pub(crate) fn say(line: &str) {
-    let _ = aside(|| writeln!(std::io::stdout(), "{line}"));
+    let _ = aside(|| writeln!(std::io::stdout(), "{}", clean_lines(line)));
 }
 
 /// Prints the reasons against it; returns the exit code.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::finding_text::cut;
+
 /// The last member of a backup: without it the file was cut short.
 pub const MANIFEST: &str = "manifest.json";
 /// The format that this version writes and reads.
@@ -15,6 +17,14 @@ pub const OF_STATE: [&str; 4] =
     ["k3s.token", "wifi.password", "boot-config/node-name", "boot-config/last-good.toml"];
 /// Members of local-path volumes begin with this.
 pub const VOLUMES: &str = "k3s/storage/";
+/// Longest text of a backup that is printed, in characters.
+const LONGEST: usize = 200;
+
+/// A text of a backup as it is printed: someone else may have made the file.
+#[must_use]
+pub fn printed(text: &str) -> String {
+    cut(text, LONGEST)
+}
 
 /// What a backup says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,23 +55,23 @@ pub enum Damage {
     NoBackup,
     #[error("it is cut short: copy it again, or use another backup")]
     CutShort,
-    #[error("it is damaged ({0}): copy it again, or use another backup")]
+    #[error("it is damaged ({}): copy it again, or use another backup", printed(.0))]
     Broken(String),
     #[error("it is encrypted: add --identity FILE or --passphrase-file FILE")]
     Locked,
     #[error("the passphrase or identity is not the one that it was encrypted for: use another")]
     WrongKey,
-    #[error("its manifest cannot be read ({0}): use another backup")]
+    #[error("its manifest cannot be read ({}): use another backup", printed(.0))]
     Manifest(String),
     #[error("its format is {0}, and this version reads {FORMAT}: update Config Weaver on this node first")]
     Format(u32),
-    #[error("{0} has another hash than its manifest says: the file is damaged; use another backup")]
+    #[error("{} has another hash than its manifest says: the file is damaged; use another backup", printed(.0))]
     Hash(String),
-    #[error("{0} is missing in it: the file is damaged; use another backup")]
+    #[error("{} is missing in it: the file is damaged; use another backup", printed(.0))]
     Missing(String),
-    #[error("{0} is not in its manifest: it was not made by `weaver node backup`")]
+    #[error("{} is not in its manifest: it was not made by `weaver node backup`", printed(.0))]
     Unlisted(String),
-    #[error("its member {0} points outside of the archive: it was not made by `weaver node backup`")]
+    #[error("its member {} points outside of the archive: it was not made by `weaver node backup`", printed(.0))]
     Path(String),
 }
 
@@ -185,6 +195,23 @@ mod tests {
         assert_eq!(BackupManifest::parse(b"{\"format\": 2, \"other\": []}"), Err(Damage::Format(2)));
         for wrong in ["", "{}", "[]", "{\"format\": 1}", "{\"format\": -1}", "\0"] {
             assert!(matches!(BackupManifest::parse(wrong.as_bytes()), Err(Damage::Manifest(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_text_of_a_backup_is_shown_and_not_obeyed() {
+        let hostile = || "\u{1b}[2J\nrestored\u{202e}".repeat(999);
+        for damage in [
+            Damage::Broken(hostile()),
+            Damage::Manifest(hostile()),
+            Damage::Hash(hostile()),
+            Damage::Missing(hostile()),
+            Damage::Unlisted(hostile()),
+            Damage::Path(hostile()),
+        ] {
+            let shown = damage.to_string();
+            assert!(!shown.contains(crate::finding_text::is_unprintable), "{shown:?}");
+            assert!(shown.contains("\\u{1b}[2J\\nrestored") && shown.len() < 9 * LONGEST, "{shown:?}");
         }
     }
 

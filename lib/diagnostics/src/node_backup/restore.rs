@@ -1,6 +1,6 @@
 //! Whether a backup may be restored on this card.
 
-use super::manifest::BackupManifest;
+use super::manifest::{BackupManifest, printed};
 use crate::k3s_upgrade::Role;
 use crate::k3s_upgrade::plan::UpgradeRefusal;
 use crate::k3s_upgrade::version::{Skew, Version};
@@ -39,8 +39,8 @@ pub fn refusals(card: &RestoreTarget, backup: &BackupManifest) -> Vec<UpgradeRef
             "restore on the server; a node that joins needs no backup but its weaver.toml".to_owned(),
         );
     }
-    let node = &backup.node;
-    if let Some(own) = card.node.as_ref().filter(|own| *own != node && !card.takes_name) {
+    let node = printed(&backup.node);
+    if let Some(own) = card.node.as_ref().filter(|own| **own != backup.node && !card.takes_name) {
         refuse(
             format!("the backup is of the node {node}, and this one is {own}"),
             format!(
@@ -52,15 +52,10 @@ pub fn refusals(card: &RestoreTarget, backup: &BackupManifest) -> Vec<UpgradeRef
         refuse(why.clone(), "restore it with the tools of that datastore".to_owned());
     }
     if card.data_dir != backup.data_dir {
+        let shown = printed(&backup.data_dir);
         refuse(
-            format!(
-                "k3s of the backup keeps its data in {}, and this one in {}",
-                backup.data_dir, card.data_dir
-            ),
-            format!(
-                "set `data-dir: {}` in /etc/rancher/k3s/config.yaml, and start k3s once",
-                backup.data_dir
-            ),
+            format!("k3s of the backup keeps its data in {shown}, and this one in {}", card.data_dir),
+            format!("set `data-dir: {shown}` in /etc/rancher/k3s/config.yaml, and start k3s once"),
         );
     }
     for what in &card.not_movable {
@@ -113,6 +108,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::finding_text::is_unprintable;
     use crate::node_backup::manifest::FORMAT;
 
     fn card() -> RestoreTarget {
@@ -195,6 +191,18 @@ mod tests {
                 refusals.iter().all(|refusal| refusal.what.contains(want.unwrap_or_default())),
                 "{refusals:?}"
             );
+        }
+    }
+
+    #[test]
+    fn what_a_foreign_manifest_says_is_shown_and_not_obeyed() {
+        let hostile = "\u{1b}[2J\nrestored\u{202e}";
+        let backup = BackupManifest { data_dir: hostile.to_owned(), ..backup(hostile, None) };
+        let refusals = refusals(&card(), &backup);
+        assert_eq!(refusals.len(), 2);
+        for refusal in refusals {
+            let shown = refusal.to_string();
+            assert!(!shown.contains(is_unprintable) && shown.contains("\\u{1b}[2J\\nrestored"), "{shown:?}");
         }
     }
 
