@@ -13,7 +13,7 @@ use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
 use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, printed};
-use weaver_diagnostics::node_backup::record::{RestorePhase, RestoreRecord};
+use weaver_diagnostics::node_backup::record::{PathSwap, RestorePhase, RestoreRecord};
 use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
 use super::args::RestoreArgs;
@@ -112,7 +112,8 @@ impl RestoreRun {
         let laid = Laid { layout: self.layout.clone(), root: self.node.host.root.clone() };
         let mut record = laid.record(&manifest, &parts);
         if dry_run {
-            say(&would(&manifest, &record, |kept| laid.root.exists(kept)));
+            let volumes = self.layout.directory(BackupRoot::Volumes);
+            say(&would(&manifest, &record, |kept| laid.root.exists(kept), &volumes));
             return Ok(None);
         }
         let staged = tokio::task::spawn_blocking(move || {
@@ -198,6 +199,10 @@ impl RestoreRun {
         for kept in record.swaps.iter().map(|swap| &swap.kept).filter(|kept| root.exists(kept)) {
             say(&format!("  {kept}"));
         }
+        let volumes = self.layout.directory(BackupRoot::Volumes);
+        if let Some(text) = still_used(&record, &volumes, |swap| root.exists(&swap.kept)) {
+            say(&text);
+        }
         self.start().await;
         say(&format!("Starting k3s, and verifying it for up to {} s", self.node.wait.as_secs()));
         let wanted = WantedNode { role: Role::Server, version: None, names: Vec::new() };
@@ -268,7 +273,25 @@ impl RestoreRun {
     }
 }
 
-fn would(manifest: &BackupManifest, record: &RestoreRecord, is_there: impl Fn(&str) -> bool) -> String {
+/// What pods do that keep running: each has its volume by the directory that it had at its start, whatever its name.
+fn still_used(record: &RestoreRecord, volumes: &Path, had_any: impl Fn(&PathSwap) -> bool) -> Option<String> {
+    let swap = record.swaps.iter().find(|swap| Path::new(&swap.target) == volumes)?;
+    if !had_any(swap) {
+        return None;
+    }
+    Some(format!(
+        "Pods that keep running use the old volumes, in {}, until a reboot, and what they write there is not in the \
+         restored ones: reboot at once",
+        swap.kept
+    ))
+}
+
+fn would(
+    manifest: &BackupManifest,
+    record: &RestoreRecord,
+    is_there: impl Fn(&str) -> bool,
+    volumes: &Path,
+) -> String {
     let BackupManifest { revision, .. } = manifest;
     let (node, made) = (printed(&manifest.node), printed(&manifest.made));
     let mut text = format!(
@@ -280,7 +303,11 @@ fn would(manifest: &BackupManifest, record: &RestoreRecord, is_there: impl Fn(&s
             text += ", which an earlier restore kept and is removed";
         }
     }
-    text + "\nwould start k3s and the node agent, and prove that the API server is ready\nNothing was changed."
+    text += "\nwould start k3s and the node agent, and prove that the API server is ready";
+    if let Some(line) = still_used(record, volumes, |swap| is_there(&swap.target)) {
+        text = text + "\n" + &line;
+    }
+    text + "\nNothing was changed."
 }
 
 #[cfg(test)]

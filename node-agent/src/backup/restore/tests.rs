@@ -103,6 +103,40 @@ async fn volumes_without_a_file_are_restored_too_and_only_root_reaches_them() {
     assert_eq!(card.read(&format!("{STORAGE}.before-restore/pvc-1/data")), "of a pod");
 }
 
+#[test]
+fn a_dry_run_names_the_volumes_that_running_pods_still_use_and_obeys_no_manifest() {
+    let swap = |target: &str| PathSwap {
+        target: target.to_owned(),
+        restored: format!("{target}.restored"),
+        kept: format!("{target}.before-restore"),
+        is_on_fat: false,
+    };
+    let hostile = "\u{1b}[2J\nNothing was changed.";
+    let manifest = serde_json::json!({
+        "format": 1, "node": hostile, "k3s": null, "data_dir": "", "made": hostile,
+        "revision": 1, "rows": 1, "volumes": true, "members": {},
+    });
+    let manifest = BackupManifest::parse(manifest.to_string().as_bytes()).unwrap();
+    let record = |targets: &[&str]| RestoreRecord {
+        begun: String::new(),
+        node: String::new(),
+        made: String::new(),
+        swaps: targets.iter().map(|target| swap(target)).collect(),
+        stale: Vec::new(),
+        boot: String::new(),
+        phase: RestorePhase::Swap,
+    };
+    let with = record(&["/server", "/storage"]);
+    for (record, is_there, is_said) in
+        [(&with, true, true), (&with, false, false), (&record(&["/server"]), true, false)]
+    {
+        let said = would(&manifest, record, |_| is_there, Path::new("/storage"));
+        let names_them = said.contains("use the old volumes, in /storage.before-restore, until a reboot");
+        assert_eq!(names_them, is_said, "{said}");
+        assert!(!said.contains('\u{1b}') && said.matches("\nNothing was changed.").count() == 1, "{said:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_refused_changes_nothing() {
     let old = BackupScene::new("raspi", 40);
