@@ -3,6 +3,7 @@
 //! Guarantees: the copy is one state of the datastore, the last one in its write-ahead log included; k3s is not
 //! delayed, since in this mode of SQLite a reader blocks no writer. Failure: names the file.
 
+use std::fs;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -21,15 +22,32 @@ pub struct DatastoreContents {
     pub rows: i64,
 }
 
+/// Bytes of a copy: its pages, and those that only the write-ahead log has. The length of the log says nothing, since
+/// SQLite writes it again from its beginning and does not shorten it.
+#[must_use]
+pub fn size(path: &Path) -> u64 {
+    let pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+    let bytes = open(path).and_then(|database| database.query_row(pages, [], |row| row.get::<_, i64>(0)));
+    // What cannot be read fails when it is copied.
+    let length = || fs::metadata(path).map_or(0, |metadata| metadata.len());
+    bytes.ok().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_else(length)
+}
+
+/// A datastore that may be in use.
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let database = Connection::open_with_flags(path, flags)?;
+    database.busy_timeout(PATIENCE)?;
+    Ok(database)
+}
+
 /// Copies a datastore that may be in use to a file that is not there yet.
 ///
 /// # Errors
 /// It cannot be read, or the copy not be written.
 pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let what = || format!("cannot copy the datastore {}", from.display());
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let source = Connection::open_with_flags(from, flags).with_context(what)?;
-    source.busy_timeout(PATIENCE).with_context(what)?;
+    let source = open(from).with_context(what)?;
     let mut target = Connection::open(to).with_context(|| format!("cannot write {}", to.display()))?;
     // The copy is flushed as a whole at the end, and thrown away after a failure, so it needs no journal.
     target.pragma_update(None, "journal_mode", "OFF").with_context(what)?;
@@ -65,11 +83,11 @@ pub fn check(path: &Path) -> anyhow::Result<DatastoreContents> {
 
 #[cfg(test)]
 pub mod tests {
-    use std::fs;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
     use super::*;
+    use crate::backup::common::full;
 
     /// The table of k3s with this many rows, its write-ahead log in use.
     pub fn make(path: &Path, rows: i64) -> Connection {
@@ -95,6 +113,33 @@ pub mod tests {
         assert!(fs::metadata(dir.path().join("state.db-wal")).unwrap().len() > 0);
         copy(&from, &to).unwrap();
         assert_eq!(check(&to).unwrap(), DatastoreContents { revision: 7, rows: 7 });
+        let bytes = |path: &Path| fs::metadata(path).unwrap().len();
+        assert!(bytes(&from) < bytes(&to), "it is in the log alone");
+        assert_eq!(size(&from), bytes(&to));
+    }
+
+    #[test]
+    fn a_log_that_is_written_back_and_keeps_its_length_needs_no_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        let database = make(&path, 7);
+        database.query_row("PRAGMA wal_checkpoint", [], |_| Ok(())).unwrap();
+        assert!(fs::metadata(dir.path().join("state.db-wal")).unwrap().len() > 0);
+        assert_eq!(size(&path), fs::metadata(&path).unwrap().len());
+        // Without a datastore there is nothing to be copied, and the copy says what is wrong with another file.
+        fs::write(dir.path().join("text.db"), "no database").unwrap();
+        assert_eq!((size(&dir.path().join("none.db")), size(&dir.path().join("text.db"))), (0, 11));
+    }
+
+    /// The kernel's own full disk.
+    #[test]
+    fn a_copy_on_a_full_disk_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join("state.db");
+        let _open = make(&from, 7);
+        let error = copy(&from, Path::new("/dev/full")).map_err(full(Path::new("/var/lib/weaver")));
+        let error = format!("{:#}", error.unwrap_err());
+        assert!(error.starts_with("there is no space left in /var/lib/weaver: free some"), "{error}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, OF_STATE};
 
 use super::archive::{ArchiveInput, EntryKind, OVERHEAD};
+use super::datastore;
 use crate::host::Host;
 
 /// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep files
@@ -203,11 +204,13 @@ fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Bytes of all files.
+/// Bytes of all files in the archive.
 #[must_use]
 pub fn size(sources: &[ArchiveInput]) -> u64 {
-    let of =
-        |source: &ArchiveInput| fs::metadata(&source.path).map_or(0, |metadata| metadata.len()) + OVERHEAD;
+    let of = |ArchiveInput { name, path, .. }: &ArchiveInput| {
+        let length = || fs::metadata(path).map_or(0, |metadata| metadata.len());
+        OVERHEAD + if name == DATASTORE { datastore::size(path) } else { length() }
+    };
     sources.iter().map(of).sum()
 }
 

@@ -45,7 +45,7 @@ use datastore::DatastoreContents;
 use journal::ensure_whole;
 use members::BackupLayout;
 use seal::Seal;
-use target::BackupFile;
+use target::{BackupFile, BackupTarget};
 
 /// What holds the lock of the node.
 const WHAT: &str = "a backup";
@@ -144,7 +144,7 @@ pub async fn before_upgrade(
 }
 
 fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) -> anyhow::Result<MadeBackup> {
-    let BackupRequest { host, state_dir, target, volumes, keep, since, must_be_mounted, seal, .. } = request;
+    let BackupRequest { host, state_dir, target, volumes, keep, since, seal, .. } = request;
     let layout = BackupLayout::of(host, state_dir);
     let of_volumes = || volumes.then(|| members::volumes_elsewhere(host, &layout)).flatten();
     if let Some(refusal) = of_the_node(host, &layout).or_else(of_volumes) {
@@ -171,15 +171,7 @@ fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) ->
     let has_volumes = sources.iter().any(|source| source.name.starts_with(VOLUMES));
     let no_volumes = (*volumes && !has_volumes).then(|| layout.directory(BackupRoot::Volumes));
     let needed = members::size(&sources);
-    let boot_dir = host.root.real(&layout.boot_dir);
-    let cards = [host.root.real("/"), host.root.real(&layout.data_dir)];
-    let look = backup.look(&cards, &boot_dir, needed);
-    let refusals =
-        target::BackupTarget { must_be_mounted: *must_be_mounted, is_encrypted: seal.is_closed(), ..look }
-            .refusals();
-    if !refusals.is_empty() {
-        bail!(Refused(refusals));
-    }
+    refuse_unfit(request, &layout, &backup, needed, &live)?;
     let DatastoreContents { revision, rows } = {
         let _progress = Progress::waiting("copying the datastore, and checking the copy");
         datastore::copy(&live, &copy).map_err(full(&state_dir))?;
@@ -214,6 +206,30 @@ fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) ->
         Ok(removed) => (removed.unwrap_or_default(), None),
     };
     Ok(MadeBackup { path: backup.path(), bytes, manifest, no_volumes, removed, not_removed })
+}
+
+/// Refuses a target that something is against, or where there is no room.
+fn refuse_unfit(
+    request: &BackupRequest,
+    layout: &BackupLayout,
+    backup: &BackupFile,
+    needed: u64,
+    live: &Path,
+) -> anyhow::Result<()> {
+    let BackupRequest { host, state_dir, must_be_mounted, seal, .. } = request;
+    let cards = [host.root.real("/"), host.root.real(&layout.data_dir)];
+    let boot_dir = host.root.real(&layout.boot_dir);
+    let state_dir = host.root.real(state_dir);
+    let target = BackupTarget {
+        must_be_mounted: *must_be_mounted,
+        is_encrypted: seal.is_closed(),
+        ..backup.look(&cards, &boot_dir, needed, (&state_dir, datastore::size(live)))
+    };
+    let refusals = target.refusals();
+    if !refusals.is_empty() {
+        bail!(Refused(refusals));
+    }
+    Ok(())
 }
 
 /// FAT, exFAT and NTFS have only the modes of their mount options.

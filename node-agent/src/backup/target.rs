@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use weaver_diagnostics::node_backup::name;
-pub use weaver_diagnostics::node_backup::target::{BackupTarget, Disk};
+pub use weaver_diagnostics::node_backup::target::{BackupTarget, DatastoreCopy, Disk};
 use weaver_host::durable_file::if_there;
 
 use super::archive::Hashing;
@@ -72,9 +72,16 @@ impl BackupFile {
         self.directory.join(&self.name)
     }
 
-    /// What is known of it; `cards` are the paths whose loss the backup must survive.
+    /// What is known of it; `cards` are the paths whose loss the backup must survive. Of the archive `needed` bytes are
+    /// known, and the datastore, of `copied` bytes, is copied to the state directory first.
     #[must_use]
-    pub fn look(&self, cards: &[PathBuf], boot_dir: &Path, needed: u64) -> BackupTarget {
+    pub fn look(
+        &self,
+        cards: &[PathBuf],
+        boot_dir: &Path,
+        needed: u64,
+        (state_dir, copied): (&Path, u64),
+    ) -> BackupTarget {
         let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
         let own = device(&self.directory);
         let is_card = cards.iter().any(|card| own == device(card)) || is_in_memory(&self.directory);
@@ -93,6 +100,12 @@ impl BackupFile {
             disk,
             needed,
             free: space(&self.directory).map(|(_, free)| free),
+            copy: DatastoreCopy {
+                shown: state_dir.display().to_string(),
+                needed: copied,
+                free: space(state_dir).map(|(_, free)| free),
+                is_on_target: own.is_some() && own == device(state_dir),
+            },
             ..BackupTarget::default()
         }
     }

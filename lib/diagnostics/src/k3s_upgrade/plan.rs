@@ -10,8 +10,8 @@ use super::{Role, UpgradeRequest};
 
 /// How many times its own size a k3s takes below its data when it has unpacked itself there.
 const UNPACKED: u64 = 4;
-/// MiB that are left free besides.
-const MARGIN: u64 = 64;
+/// MiB that are left free besides, also by the copy of the datastore that is made before.
+pub(crate) const MARGIN: u64 = 64;
 
 /// The unit that runs k3s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

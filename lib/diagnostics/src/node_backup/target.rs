@@ -1,6 +1,6 @@
 //! Whether a backup may be written somewhere.
 
-use crate::k3s_upgrade::plan::UpgradeRefusal;
+use crate::k3s_upgrade::plan::{MARGIN, UpgradeRefusal};
 
 /// On which file system a directory is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +13,18 @@ pub enum Disk {
     Other,
 }
 
+/// The copy of the datastore, which is on a disk until the archive is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DatastoreCopy {
+    /// What its directory is called.
+    pub shown: String,
+    /// Bytes that are needed, and bytes that are free.
+    pub needed: u64,
+    pub free: Option<u64>,
+    /// Whether that is the file system of the target, too.
+    pub is_on_target: bool,
+}
+
 /// What is known of the target directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BackupTarget {
@@ -22,12 +34,19 @@ pub struct BackupTarget {
     /// Whether it must be on another disk.
     pub must_be_mounted: bool,
     pub is_encrypted: bool,
-    /// Bytes that are needed, and bytes that are free.
+    /// Bytes that are needed for the archive, and bytes that are free.
     pub needed: u64,
     pub free: Option<u64>,
+    pub copy: DatastoreCopy,
 }
 
 impl BackupTarget {
+    /// Bytes that are needed there at the same time.
+    fn needed(&self) -> u64 {
+        let copied = if self.copy.is_on_target { self.copy.needed } else { 0 };
+        self.needed.saturating_add(copied)
+    }
+
     /// All reasons against it.
     #[must_use]
     pub fn refusals(&self) -> Vec<UpgradeRefusal> {
@@ -44,10 +63,20 @@ impl BackupTarget {
                 format!("no other disk is mounted at {shown}: a backup there would die with this card");
             refuse(what, "plug in and mount the disk or share, and try again");
         }
-        if let Some(free) = self.free.filter(|free| *free < self.needed) {
+        if let Some(free) = self.free.filter(|free| *free < self.needed()) {
             let what =
-                format!("{} MiB are needed at {shown}, and {} MiB are free", mib(self.needed), free >> 20);
+                format!("{} MiB are needed at {shown}, and {} MiB are free", mib(self.needed()), free >> 20);
             refuse(what, "make room there, or name another place");
+        }
+        let copied = self.copy.needed.saturating_add(MARGIN << 20);
+        if let Some(free) = self.copy.free.filter(|free| *free < copied) {
+            let what = format!(
+                "the datastore is copied to {} first: {} MiB are needed there, and {} MiB are free",
+                self.copy.shown,
+                mib(copied),
+                free >> 20
+            );
+            refuse(what, "make room: `sudo du -xh / | sort -h | tail -n 20` shows what fills it");
         }
         refusals
     }
@@ -60,6 +89,16 @@ const fn mib(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In MiB.
+    fn copy(needed: u64, free: Option<u64>) -> DatastoreCopy {
+        DatastoreCopy {
+            shown: "/var/lib/weaver".to_owned(),
+            needed: needed << 20,
+            free: free.map(|free| free << 20),
+            is_on_target: false,
+        }
+    }
 
     #[test]
     fn what_is_refused_and_why() {
@@ -83,7 +122,20 @@ mod tests {
                 BackupTarget { disk: Disk::Card, must_be_mounted: true, ..good.clone() },
                 Some("no other disk is mounted at /mnt/usb"),
             ),
-            (BackupTarget { must_be_mounted: true, ..good }, None),
+            (BackupTarget { must_be_mounted: true, ..good.clone() }, None),
+            (BackupTarget { copy: copy(1, Some(65)), ..good.clone() }, None),
+            (BackupTarget { copy: copy(1, None), ..good.clone() }, None),
+            (
+                BackupTarget { copy: copy(1, Some(64)), ..good.clone() },
+                Some("copied to /var/lib/weaver first: 65 MiB are needed there, and 64 MiB are free"),
+            ),
+            (
+                BackupTarget {
+                    copy: DatastoreCopy { is_on_target: true, ..copy(1, Some(65)) },
+                    ..good.clone()
+                },
+                Some("2 MiB are needed at /mnt/usb, and 0 MiB are free"),
+            ),
         ] {
             let refusals = target.refusals();
             assert_eq!(refusals.len(), usize::from(want.is_some()), "{target:?}");
