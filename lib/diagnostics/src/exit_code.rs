@@ -1,4 +1,4 @@
-//! The exit code of `check` and `preflight`, from the findings; and those of `upgrade`.
+//! The exit code of `check` and `preflight`, from the findings; and those of `upgrade` and `backup`.
 
 use crate::finding::{Code, Finding, Severity};
 
@@ -16,6 +16,8 @@ pub const REBOOT_NEEDED: u8 = 11;
 pub const ROLLED_BACK: u8 = 12;
 /// The rollback failed, too: an administrator has to act.
 pub const STUCK: u8 = 13;
+/// Done, except for parts that the message names.
+pub const INCOMPLETE: u8 = 14;
 
 /// The code for these findings. If a reboot alone does not fix all of
 /// them, the answer is [`KNOWN_BAD`].

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{
     DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, lchown, symlink,
 };
@@ -16,84 +15,85 @@ use anyhow::{Context as _, bail, ensure};
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, Entry, EntryType, Header};
 use weaver_diagnostics::finding_text::clean;
-use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, Damage, MANIFEST, VOLUMES};
+use weaver_diagnostics::node_backup::left_out::LeftOut;
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, Damage, MANIFEST};
 use weaver_host::progress::Progress;
+
+pub use super::input::{ArchiveInput, EntryKind};
 
 /// Bytes of a manifest; one of a file that was tampered with must not fill the memory.
 const MANIFEST_LIMIT: u64 = 64 << 20;
 /// Bytes of a member in addition to its content: a header, and the padding of a block.
 pub const OVERHEAD: u64 = 1024;
 
-/// What becomes a member.
-#[derive(Debug, Clone)]
-pub struct ArchiveInput {
-    /// Its name in the archive.
-    pub name: String,
-    pub path: PathBuf,
-    pub kind: EntryKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntryKind {
-    File,
-    Directory,
-    Link,
-}
-
 /// An archive while it is written.
 pub struct ArchiveWriter<W: Write> {
     archive: Builder<W>,
     hashes: BTreeMap<String, String>,
+    left_out: LeftOut,
     progress: Progress,
 }
 
 impl<W: Write> ArchiveWriter<W> {
     pub fn new(to: W, progress: Progress) -> Self {
-        Self { archive: Builder::new(to), hashes: BTreeMap::new(), progress }
+        Self { archive: Builder::new(to), hashes: BTreeMap::new(), left_out: LeftOut::default(), progress }
     }
 
-    /// Adds a member. One of a volume that has gone since it was listed is none.
+    /// Adds a member. What of a volume has gone since it was listed is none, and what cannot be read is left out.
     ///
     /// # Errors
-    /// It cannot be read, or the archive not be written.
+    /// It cannot be read and is of the node itself, or the archive cannot be written.
     pub fn add(&mut self, source: &ArchiveInput) -> anyhow::Result<()> {
-        let ArchiveInput { name, path, kind } = source;
-        let what = || format!("cannot add {}", shown(path));
         self.progress.more(OVERHEAD);
+        let added =
+            if source.kind == EntryKind::File { self.add_file(source) } else { self.add_entry(source) };
+        added.with_context(|| format!("cannot add {}", shown(&source.path)))
+    }
+
+    fn add_file(&mut self, source: &ArchiveInput) -> io::Result<()> {
+        let opened = source.open().and_then(|file| Ok((file.metadata()?, file)));
+        let Some((metadata, file)) = self.found(source, opened)? else { return Ok(()) };
         let mut header = Header::new_gnu();
-        if *kind == EntryKind::File {
-            let Some(file) = open(source).with_context(what)? else { return Ok(()) };
-            let metadata = file.metadata().with_context(what)?;
-            header.set_metadata(&metadata);
-            // A file of a volume may grow or shrink meanwhile: the archive gets as many bytes as the header says.
-            let read = self.progress.reading(file.chain(io::repeat(0)));
-            let mut exact = Hashing::new(read.take(metadata.len()));
-            self.archive.append_data(&mut header, name, &mut exact).with_context(what)?;
-            self.hashes.insert(name.clone(), exact.hash());
-            return Ok(());
-        }
-        let metadata = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && name.starts_with(VOLUMES) => {
-                return Ok(());
-            }
-            metadata => metadata.with_context(what)?,
-        };
         header.set_metadata(&metadata);
-        if *kind == EntryKind::Directory {
-            // What is a file by now has a size.
-            header.set_entry_type(EntryType::Directory);
-            header.set_size(0);
-            self.archive.append_data(&mut header, format!("{name}/"), io::empty()).with_context(what)
-        } else {
-            let to = match fs::read_link(path) {
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) =>
-                {
-                    return Ok(());
+        // A file of a volume may grow or shrink meanwhile: the archive gets as many bytes as the header says, and
+        // no more than there was room for.
+        let length = metadata.len().min(source.most);
+        header.set_size(length);
+        let mut failed = None;
+        let read = UntilError { inner: file, error: source.is_of_pod().then_some(&mut failed) };
+        let read = self.progress.reading(read.chain(io::repeat(0)));
+        let mut exact = Hashing::new(read.take(length));
+        self.archive.append_data(&mut header, &source.name, &mut exact)?;
+        self.hashes.insert(source.name.clone(), exact.hash());
+        if let Some(error) = failed {
+            self.left_out.push(&source.name, &format!("its end, which cannot be read: {error}"));
+        }
+        Ok(())
+    }
+
+    fn add_entry(&mut self, source: &ArchiveInput) -> io::Result<()> {
+        let Some((metadata, link)) = self.found(source, source.look())? else { return Ok(()) };
+        let mut header = Header::new_gnu();
+        header.set_metadata(&metadata);
+        header.set_size(0);
+        if let Some(to) = link {
+            header.set_entry_type(EntryType::Symlink);
+            return self.archive.append_link(&mut header, &source.name, to);
+        }
+        header.set_entry_type(EntryType::Directory);
+        self.archive.append_data(&mut header, format!("{}/", source.name), io::empty())
+    }
+
+    /// What was found of a member; `None` where it is left out, or has gone from its volume.
+    fn found<T>(&mut self, source: &ArchiveInput, found: io::Result<T>) -> io::Result<Option<T>> {
+        match found {
+            Err(error) if source.is_of_pod() => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    self.left_out.push(&source.name, &format!("it cannot be read: {error}"));
                 }
-                to => to.with_context(what)?,
-            };
-            self.archive.append_link(&mut header, name, to).with_context(what)
+                Ok(None)
+            }
+            found => found.map(Some),
         }
     }
 
@@ -102,11 +102,12 @@ impl<W: Write> ArchiveWriter<W> {
     /// # Errors
     /// It cannot be written.
     pub fn end(mut self, manifest: BackupManifest) -> anyhow::Result<(W, BackupManifest)> {
-        let manifest = BackupManifest { members: self.hashes, ..manifest };
+        let mut manifest = BackupManifest { members: self.hashes, ..manifest };
+        manifest.left_out.join(self.left_out);
         let text = serde_json::to_string_pretty(&manifest).context("writing the manifest as JSON")? + "\n";
         ensure!(
             text.len() as u64 <= MANIFEST_LIMIT,
-            "it would have {} files, which is too many for one backup: leave `--volumes` out",
+            "it would have {} files, which is too many for one backup: remove those that k3s does not need",
             manifest.members.len()
         );
         let mut header = Header::new_gnu();
@@ -120,22 +121,22 @@ impl<W: Write> ArchiveWriter<W> {
     }
 }
 
-/// Opens a file; `None` for one of a volume that has gone. There a pod may replace the file by a link or a pipe, or its
-/// directory by a link, so that root would read another file: only the file that was listed is opened, or none.
-fn open(source: &ArchiveInput) -> io::Result<Option<File>> {
-    let ArchiveInput { name, path, .. } = source;
-    let is_tenants = name.starts_with(VOLUMES);
-    let flags = if is_tenants { nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK } else { 0 };
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Err(error) if is_tenants && error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) if is_tenants && error.raw_os_error() == Some(nix::libc::ELOOP) => return Ok(None),
-        file => file?,
-    };
-    let is_listed = || {
-        let opened = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        io::Result::Ok(opened == *path && file.metadata()?.is_file())
-    };
-    Ok((!is_tenants || is_listed()?).then_some(file))
+/// Reads to the end, or to the first error where there is a variable to keep it in.
+pub struct UntilError<'e, R> {
+    pub inner: R,
+    pub error: Option<&'e mut Option<io::Error>>,
+}
+
+impl<R: Read> Read for UntilError<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match (self.inner.read(buffer), &mut self.error) {
+            (Err(error), Some(kept)) if error.kind() != io::ErrorKind::Interrupted => {
+                **kept = Some(error);
+                Ok(0)
+            }
+            (read, _) => read,
+        }
+    }
 }
 
 /// Where members are put.

@@ -26,6 +26,7 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
             tokio::task::spawn_blocking(move || show::show(&file, &keys, &scratch))
                 .await
                 .context("cannot read the backup")?
+                .map(|text| (text, exit_code::FINE))
         }
         (None, Some(target)) => {
             ensure!(
@@ -45,16 +46,23 @@ pub async fn run(args: BackupArgs) -> anyhow::Result<u8> {
                 seal: Seal::Open,
             };
             match args.when {
-                Some(when) => schedule::made(request, seal, when, &args.recipients).await,
-                None => to(BackupRequest { seal: seal?, ..request }).await.map(|made| reported(&made)),
+                // What it lacks is in the node's report: the unit has made it.
+                Some(when) => {
+                    let made = schedule::made(request, seal, when, &args.recipients).await;
+                    made.map(|text| (text, exit_code::FINE))
+                }
+                None => to(BackupRequest { seal: seal?, ..request }).await.map(|made| {
+                    let is_whole = made.manifest.left_out.is_empty();
+                    (reported(&made), if is_whole { exit_code::FINE } else { exit_code::INCOMPLETE })
+                }),
             }
         }
         (None, None) => bail!("name a file or a directory"),
     };
     match done {
-        Ok(text) => {
+        Ok((text, code)) => {
             say(&text);
-            Ok(exit_code::FINE)
+            Ok(code)
         }
         Err(error) => refused(error, "Nothing was written."),
     }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -11,8 +10,9 @@ use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, OF_STATE};
 
-use super::archive::{ArchiveInput, EntryKind, OVERHEAD};
+use super::archive::OVERHEAD;
 use super::datastore;
+use super::input::{ArchiveInput, EntryKind};
 use crate::host::Host;
 
 /// Of `server` below k3s' data: the datastore, which is copied, and what k3s makes at each start. Owners keep files
@@ -95,20 +95,19 @@ pub fn volumes_elsewhere(host: &Host, layout: &BackupLayout) -> Option<UpgradeRe
     })
 }
 
-/// All members but the manifest; `copy` is the copy of the datastore.
+/// All members but the manifest and those of volumes; `live` is the datastore.
 ///
 /// # Errors
 /// A directory cannot be read, or there is no CA.
-pub fn list(
-    host: &Host,
-    layout: &BackupLayout,
-    copy: &Path,
-    volumes: bool,
-) -> anyhow::Result<Vec<ArchiveInput>> {
+pub fn list(host: &Host, layout: &BackupLayout, live: &Path) -> anyhow::Result<Vec<ArchiveInput>> {
     let real = |path: PathBuf| host.root.real(path);
     let server = real(layout.directory(BackupRoot::Server));
-    let mut sources =
-        vec![ArchiveInput { name: DATASTORE.to_owned(), path: copy.to_owned(), kind: EntryKind::File }];
+    let mut sources = vec![ArchiveInput {
+        name: DATASTORE.to_owned(),
+        path: live.to_owned(),
+        kind: EntryKind::File,
+        most: u64::MAX,
+    }];
     for name in names(&server)?.iter().filter(|name| !NOT_OF_SERVER.contains(&name.as_str())) {
         add(&mut sources, BackupRoot::Server, name, &server.join(name))?;
     }
@@ -132,26 +131,16 @@ pub fn list(
         add(&mut sources, BackupRoot::State, name, &real(layout.state_dir.join(name)))?;
     }
     add(&mut sources, BackupRoot::WeaverToml, "weaver.toml", &real(layout.boot_dir.join("weaver.toml")))?;
-    if volumes {
-        // Without a link in its path, so that one that a pod makes below is seen.
-        let directory = real(layout.directory(BackupRoot::Volumes));
-        let directory = fs::canonicalize(&directory).unwrap_or(directory);
-        for name in names(&directory)? {
-            add(&mut sources, BackupRoot::Volumes, &name, &directory.join(&name))?;
-        }
-    }
     Ok(sources)
 }
 
-/// Adds a file, or a directory with all that is in it. Anything that is no file, directory or link, such as a socket,
-/// is skipped; so is what a pod has removed meanwhile, or this node does not have.
+/// Adds a file, or a directory with all that is in it. Anything that is no file or directory, such as a socket, is
+/// skipped; so is what this node does not have.
 fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Path) -> anyhow::Result<()> {
     let what = || format!("cannot read {}", path.display());
-    // In a volume a link is stored as a link, elsewhere as its target: a file that its owner keeps in another
-    // directory.
-    let metadata = if part == BackupRoot::Volumes { fs::symlink_metadata(path) } else { fs::metadata(path) };
-    let may_be_missing = matches!(part, BackupRoot::Volumes | BackupRoot::State | BackupRoot::WeaverToml);
-    let kind = match metadata {
+    let may_be_missing = matches!(part, BackupRoot::State | BackupRoot::WeaverToml);
+    // A link is stored as its target: a file that its owner keeps in another directory.
+    let kind = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
             bail!(
                 "{} is a link to a file that is not there: remove it, or put the file there",
@@ -162,12 +151,11 @@ fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Pa
         metadata => metadata.with_context(what)?.file_type(),
     };
     let mut push = |kind| {
-        sources.push(ArchiveInput { name: format!("{}{below}", part.prefix()), path: path.into(), kind });
+        let name = format!("{}{below}", part.prefix());
+        sources.push(ArchiveInput { name, path: path.into(), kind, most: u64::MAX });
     };
     if kind.is_file() {
         push(EntryKind::File);
-    } else if kind.is_symlink() {
-        push(EntryKind::Link);
     } else if kind.is_dir() && path.is_symlink() {
         bail!(
             "{} is a link to a directory, which a restore could not put back: move the directory there",
@@ -178,7 +166,7 @@ fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Pa
         for name in names(path)? {
             add(sources, part, &format!("{below}/{name}"), &path.join(&name))?;
         }
-    } else if kind.is_socket() || kind.is_fifo() || kind.is_char_device() || kind.is_block_device() {
+    } else {
         tracing::debug!("{} is no file and not in the backup", path.display());
     }
     Ok(())
@@ -201,6 +189,8 @@ fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
         names.push(name.to_owned());
     }
     names.sort();
+    // One that k3s replaces while they are read may be listed twice.
+    names.dedup();
     Ok(names)
 }
 

@@ -2,14 +2,15 @@
 //!
 //! `weaver_diagnostics::node_backup` decides what may be written and restored; this module collects the facts and
 //! acts. Guarantees: the datastore in a backup is one whole state of it, opened and checked before it is archived; a
-//! file that has the name of a backup was read back from its disk; k3s runs on. Failure: nothing of the new backup is
-//! left, and the error names the file.
+//! file that has the name of a backup was read back from its disk; k3s runs on; what a pod has in its volume ends no
+//! backup. Failure: nothing of the new backup is left, and the error names the file.
 
 mod archive;
 pub mod args;
 pub mod command;
 mod common;
 mod datastore;
+mod input;
 pub mod journal;
 mod members;
 pub mod restore;
@@ -19,6 +20,7 @@ mod show;
 mod staged;
 mod swap;
 mod target;
+mod volumes;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -29,7 +31,7 @@ use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
-use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, DATASTORE, FORMAT, VOLUMES};
+use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, DATASTORE, FORMAT};
 use weaver_diagnostics::node_backup::name;
 use weaver_host::progress::Progress;
 
@@ -46,6 +48,7 @@ use journal::ensure_whole;
 use members::BackupLayout;
 use seal::Seal;
 use target::{BackupFile, BackupTarget};
+use volumes::VolumeMembers;
 
 /// What holds the lock of the node.
 const WHAT: &str = "a backup";
@@ -156,7 +159,7 @@ fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) ->
     let now = Timestamp::now();
     let ca = identity::ca_fingerprint(&host.root, &layout.data_dir);
     let owner = name::owner(&node, ca.as_deref());
-    let backup = BackupFile::of(target, &owner, &now.strftime(STAMP).to_string(), seal.is_closed())?;
+    let mut backup = BackupFile::of(target, &owner, &now.strftime(STAMP).to_string(), seal.is_closed())?;
     ensure!(
         keep.is_none() || backup.is_directory,
         "--keep counts the backups in a directory, and {} is not one: create it, or mount the disk there",
@@ -167,11 +170,15 @@ fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) ->
     let scratch = Scratch::make(&state_dir)?;
     let copy = scratch.0.join("state.db");
     let live = host.root.real(layout.datastore());
-    let sources = members::list(host, &layout, &live, *volumes)?;
-    let has_volumes = sources.iter().any(|source| source.name.starts_with(VOLUMES));
+    let sources = members::list(host, &layout, &live)?;
+    let target = fitting(request, &layout, &backup, members::size(&sources), &live)?;
+    let taken = if *volumes {
+        volumes::list(&host.root.real(layout.directory(BackupRoot::Volumes)), &target.room())
+    } else {
+        VolumeMembers::default()
+    };
+    let has_volumes = !taken.inputs.is_empty() || !taken.left_out.is_empty();
     let no_volumes = (*volumes && !has_volumes).then(|| layout.directory(BackupRoot::Volumes));
-    let needed = members::size(&sources);
-    refuse_unfit(request, &layout, &backup, needed, &live)?;
     let DatastoreContents { revision, rows } = {
         let _progress = Progress::waiting("copying the datastore, and checking the copy");
         datastore::copy(&live, &copy).map_err(full(&state_dir))?;
@@ -186,20 +193,22 @@ fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) ->
         revision,
         rows,
         volumes: *volumes,
+        left_out: taken.left_out,
         members: [].into(),
     };
-    let sources = sources.into_iter().map(|source| {
+    let sources = sources.into_iter().chain(taken.inputs).map(|source| {
         if source.name == DATASTORE { archive::ArchiveInput { path: copy.clone(), ..source } } else { source }
     });
     let (file, unfinished) = backup.begin()?;
     if !seal.is_closed() {
         ensure_private(&file, &backup.directory)?;
     }
-    let progress = Progress::of_bytes(&format!("writing {}", backup.path().display()), Some(needed));
+    let bytes = target.needed.saturating_add(taken.bytes);
+    let progress = Progress::of_bytes(&format!("writing {}", backup.path().display()), Some(bytes));
     let manifest =
         write(file, sources, manifest, &backup, seal, progress).map_err(full(&backup.directory))?;
     let bytes = backup.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
-    backup.take(unfinished)?;
+    backup.take(unfinished, manifest.left_out.is_empty())?;
     let thin_out = |keep| backup.thin_out(&owner, keep, since.as_deref().unwrap_or_default());
     let (removed, not_removed) = match keep.map(thin_out).transpose() {
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
@@ -208,14 +217,14 @@ fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) ->
     Ok(MadeBackup { path: backup.path(), bytes, manifest, no_volumes, removed, not_removed })
 }
 
-/// Refuses a target that something is against, or where there is no room.
-fn refuse_unfit(
+/// What is known of the target, where there is nothing against it and the state of the node fits.
+fn fitting(
     request: &BackupRequest,
     layout: &BackupLayout,
     backup: &BackupFile,
     needed: u64,
     live: &Path,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<BackupTarget> {
     let BackupRequest { host, state_dir, must_be_mounted, seal, .. } = request;
     let cards = [host.root.real("/"), host.root.real(&layout.data_dir)];
     let boot_dir = host.root.real(&layout.boot_dir);
@@ -229,7 +238,7 @@ fn refuse_unfit(
     if !refusals.is_empty() {
         bail!(Refused(refusals));
     }
-    Ok(())
+    Ok(target)
 }
 
 /// FAT, exFAT and NTFS have only the modes of their mount options.
@@ -287,7 +296,7 @@ fn of_the_node(host: &Host, layout: &BackupLayout) -> Option<UpgradeRefusal> {
 
 fn reported(made: &MadeBackup) -> String {
     let MadeBackup { path, bytes, manifest, no_volumes, removed, not_removed } = made;
-    let BackupManifest { node, revision, members, .. } = manifest;
+    let BackupManifest { node, revision, members, left_out, .. } = manifest;
     let mut text = format!(
         "wrote {}: {node} at revision {revision}, {} files, {} MiB, read back and checked",
         path.display(),
@@ -297,11 +306,17 @@ fn reported(made: &MadeBackup) -> String {
     if let Some(directory) = no_volumes {
         text = text + "\nno volume is in it: there is none in " + &directory.display().to_string();
     }
+    for line in left_out.lines() {
+        text = text + "\n" + &line;
+    }
     for name in removed {
         text = text + "\nremoved " + name;
     }
     if let Some(why) = not_removed {
         text = text + "\nolder ones stay: " + why;
+    }
+    if let Some(verdict) = left_out.verdict() {
+        text = text + "\n" + &verdict;
     }
     text
 }

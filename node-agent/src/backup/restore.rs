@@ -13,7 +13,7 @@ use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::proof::WantedNode;
 use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, printed};
-use weaver_diagnostics::node_backup::record::{PathSwap, RestorePhase, RestoreRecord};
+use weaver_diagnostics::node_backup::record::{PathReturn, PathSwap, RestorePhase, RestoreRecord};
 use weaver_diagnostics::node_backup::restore::{RestoreTarget, refusals};
 
 use super::args::RestoreArgs;
@@ -111,6 +111,9 @@ impl RestoreRun {
         }
         let laid = Laid { layout: self.layout.clone(), root: self.node.host.root.clone() };
         let mut record = laid.record(&manifest, &parts);
+        for line in manifest.left_out.lines().into_iter().chain(manifest.left_out.verdict()) {
+            say(&line);
+        }
         if dry_run {
             let volumes = self.layout.directory(BackupRoot::Volumes);
             say(&would(&manifest, &record, |kept| laid.root.exists(kept), &volumes));
@@ -199,6 +202,9 @@ impl RestoreRun {
         for kept in record.swaps.iter().map(|swap| &swap.kept).filter(|kept| root.exists(kept)) {
             say(&format!("  {kept}"));
         }
+        for volume in &record.returns {
+            say(&stays(volume));
+        }
         let volumes = self.layout.directory(BackupRoot::Volumes);
         if let Some(text) = still_used(&record, &volumes, |swap| root.exists(&swap.kept)) {
             say(&text);
@@ -286,6 +292,10 @@ fn still_used(record: &RestoreRecord, volumes: &Path, had_any: impl Fn(&PathSwap
     ))
 }
 
+fn stays(volume: &PathReturn) -> String {
+    format!("{} stays as it is, since the backup does not have it", volume.target)
+}
+
 fn would(
     manifest: &BackupManifest,
     record: &RestoreRecord,
@@ -302,6 +312,9 @@ fn would(
         if is_there(&swap.kept) {
             text += ", which an earlier restore kept and is removed";
         }
+    }
+    for volume in &record.returns {
+        text = text + "\n" + &stays(volume);
     }
     text += "\nwould start k3s and the node agent, and prove that the API server is ready";
     if let Some(line) = still_used(record, volumes, |swap| is_there(&swap.target)) {

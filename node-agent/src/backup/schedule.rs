@@ -52,9 +52,12 @@ pub async fn made(
         Err(error) => Err(error),
     };
     let last = match &done {
-        Ok(MadeBackup { not_removed, .. }) => {
-            let failure =
-                not_removed.as_deref().map(|why| format!("older backups were not removed: {}", short(why)));
+        Ok(MadeBackup { not_removed, manifest, .. }) => {
+            let not_removed = not_removed.as_deref();
+            let not_removed =
+                not_removed.map(|why| format!("older backups were not removed: {}", short(why)));
+            let failures: Vec<_> = manifest.left_out.verdict().into_iter().chain(not_removed).collect();
+            let failure = (!failures.is_empty()).then(|| failures.join("; "));
             LastBackup { made: Some(now.as_second()), first: Some(first), begun: None, failure, ..last }
         }
         Err(error) => LastBackup { begun: None, failure: Some(short(&format!("{error:#}"))), ..last },

@@ -66,13 +66,13 @@ pub fn open(file: &Path, keys: &DecryptionArgs) -> anyhow::Result<Box<dyn Read>>
 }
 
 fn shown(file: &Path, manifest: &BackupManifest) -> String {
-    let BackupManifest { node, k3s, made, revision, rows, volumes, members, .. } = manifest;
+    let BackupManifest { node, k3s, made, revision, rows, volumes, left_out, members, .. } = manifest;
     let (node, made) = (printed(node), printed(made));
     let k3s = k3s.as_deref().map_or_else(|| "of an unknown version".to_owned(), printed);
     let count = |part: BackupRoot| members.keys().filter(|name| name.starts_with(part.prefix())).count();
     let volumes =
         if *volumes { format!("{} files", count(BackupRoot::Volumes)) } else { "not in it".to_owned() };
-    format!(
+    let text = format!(
         "{}\n\
          node       {node}\n\
          made       {made}\n\
@@ -88,7 +88,9 @@ fn shown(file: &Path, manifest: &BackupManifest) -> String {
             .map(count)
             .iter()
             .sum::<usize>(),
-    )
+    );
+    let lines = left_out.lines().into_iter().chain(left_out.verdict());
+    lines.fold(text, |text, line| text + "\n" + &line)
 }
 
 #[cfg(test)]
@@ -103,10 +105,12 @@ mod tests {
         let manifest = serde_json::json!({
             "format": 1, "node": hostile, "k3s": hostile, "data_dir": hostile, "made": hostile,
             "revision": 1, "rows": 1, "volumes": true, "members": {DATASTORE: "", hostile: ""},
+            "left_out": {"count": 2, "listed": [{"name": hostile, "why": hostile}]},
         });
         let manifest = BackupManifest::parse(manifest.to_string().as_bytes()).unwrap();
         let shown = shown(Path::new("/mnt/b.tar"), &manifest);
         assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
         assert_eq!(shown.lines().filter(|line| line.starts_with("All hashes")).count(), 1, "{shown}");
+        assert!(shown.contains("\nleft out: 1 more\nthe backup is not complete"), "{shown}");
     }
 }

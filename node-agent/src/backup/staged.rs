@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, printed};
-use weaver_diagnostics::node_backup::record::{PathSwap, RestorePhase, RestoreRecord};
+use weaver_diagnostics::node_backup::record::{PathReturn, PathSwap, RestorePhase, RestoreRecord};
 
 use super::archive::{self, RestoreTargets};
 use super::journal::boot;
@@ -89,11 +89,29 @@ impl Laid {
             begun: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             node: printed(&manifest.node),
             made: printed(&manifest.made),
+            returns: self.returns(manifest, &swaps),
             swaps,
             stale: vec![self.layout.data_dir.join(STALE).display().to_string()],
             boot: boot(&self.root),
             phase: RestorePhase::Swap,
         }
+    }
+
+    /// The volumes of this node that the backup has left out as a whole: without them k3s would make them again, empty.
+    fn returns(&self, manifest: &BackupManifest, swaps: &[PathSwap]) -> Vec<PathReturn> {
+        let volumes = self.layout.directory(BackupRoot::Volumes);
+        let Some(swap) = swaps.iter().find(|swap| Path::new(&swap.target) == volumes) else {
+            return Vec::new();
+        };
+        // The manifest may be another's: no name leads elsewhere.
+        let is_name = |name: &&String| {
+            !name.contains('/') && BackupRoot::of(&format!("{}{name}", BackupRoot::Volumes.prefix())).is_ok()
+        };
+        let returns = manifest.left_out.whole.keys().filter(is_name).map(|name| PathReturn {
+            target: format!("{}/{name}", swap.target),
+            kept: format!("{}/{name}", swap.kept),
+        });
+        returns.filter(|volume| self.root.exists(&volume.target)).collect()
     }
 
     /// On the same file system, where a rename copies nothing; a file of the boot partition goes to the state

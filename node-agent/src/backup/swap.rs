@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use weaver_diagnostics::node_backup::record::{PathSwap, RestoreRecord};
+use weaver_diagnostics::node_backup::record::{PathReturn, PathSwap, RestoreRecord};
 use weaver_host::durable_file::{self, flush_directory_of, if_there};
 
 use crate::boot_config::settings_file::is_mounted;
@@ -27,6 +27,10 @@ pub fn all(root: &HostRoot, record: &RestoreRecord, cut: Cut<'_>) -> anyhow::Res
     for swap in &record.swaps {
         let done = if swap.is_on_fat { onto_fat(root, swap, cut) } else { rename(root, swap, cut) };
         done.with_context(|| format!("cannot put {} in its place", swap.target))?;
+    }
+    for volume in &record.returns {
+        let done = put_back(root, volume, cut);
+        done.with_context(|| format!("cannot put {} back", volume.target))?;
     }
     for stale in &record.stale {
         cut()?;
@@ -55,6 +59,18 @@ fn rename(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
     cut()?;
     fs::rename(&restored, &target)?;
     flush_directory_of(&target)
+}
+
+/// Nothing is moved onto what the backup, or a process, has put there.
+fn put_back(root: &HostRoot, volume: &PathReturn, cut: Cut<'_>) -> io::Result<()> {
+    let [target, kept] = [&volume.target, &volume.kept].map(|path| root.real(path));
+    if is_there(&kept)? && !is_there(&target)? {
+        cut()?;
+        fs::rename(&kept, &target)?;
+        flush_directory_of(&target)?;
+        flush_directory_of(&kept)?;
+    }
+    Ok(())
 }
 
 fn onto_fat(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
@@ -137,11 +153,12 @@ mod tests {
                 swap("/fresh", false),
                 swap("/toml", true),
             ];
-            for directory in ["/state/server.restored", "/server"] {
+            for directory in ["/state/server.restored", "/server/volume"] {
                 fs::create_dir_all(root.real(directory)).unwrap();
             }
             for (path, text) in [
                 ("/server/db", OLD),
+                ("/server/volume/data", OLD),
                 ("/file", OLD),
                 ("/toml", OLD),
                 ("/state/server.restored/db", NEW),
@@ -157,6 +174,10 @@ mod tests {
                 node: String::new(),
                 made: String::new(),
                 swaps,
+                returns: vec![PathReturn {
+                    target: "/server/volume".to_owned(),
+                    kept: "/state/server.before-restore/volume".to_owned(),
+                }],
                 stale: vec!["/stale".to_owned()],
                 boot: String::new(),
                 phase: RestorePhase::Swap,
@@ -176,6 +197,7 @@ mod tests {
             for path in ["server.before-restore/db", "file.before-restore", "toml.before-restore"] {
                 assert_eq!(self.read(&format!("/state/{path}")).as_deref(), Some(OLD), "{path} {cut_at}");
             }
+            assert_eq!(self.read("/server/volume/data").as_deref(), Some(OLD), "{cut_at}");
             assert_eq!(self.read("/stale"), None);
             let left = fs::read_dir(self.root.real("/state")).unwrap().count();
             assert_eq!(left, 3, "{cut_at}");
@@ -204,7 +226,7 @@ mod tests {
             all(&scene.root, &scene.record, &mut || Ok(())).unwrap();
             scene.is_new(cut_at);
         }
-        assert_eq!(cuts, 9);
+        assert_eq!(cuts, 10);
     }
 
     #[test]
@@ -222,6 +244,16 @@ mod tests {
                 assert_eq!(scene.read(target).as_deref(), Some(OLD));
             }
         }
+    }
+
+    #[test]
+    fn a_volume_that_the_backup_has_all_the_same_is_the_restored_one() {
+        let scene = Scene::new();
+        fs::create_dir(scene.root.real("/state/server.restored/volume")).unwrap();
+        fs::write(scene.root.real("/state/server.restored/volume/data"), NEW).unwrap();
+        all(&scene.root, &scene.record, &mut || Ok(())).unwrap();
+        assert_eq!(scene.read("/server/volume/data").as_deref(), Some(NEW));
+        assert_eq!(scene.read("/state/server.before-restore/volume/data").as_deref(), Some(OLD));
     }
 
     #[test]

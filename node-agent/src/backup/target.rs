@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::sys::statfs::{FsType, MSDOS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 use weaver_diagnostics::node_backup::name;
 pub use weaver_diagnostics::node_backup::target::{BackupTarget, DatastoreCopy, Disk};
 use weaver_host::durable_file::if_there;
@@ -17,6 +18,9 @@ use weaver_host::durable_file::if_there;
 use super::archive::Hashing;
 use super::common::counted;
 use crate::facts::storage::space;
+
+/// Bytes of a file on a FAT at most.
+const LARGEST_ON_FAT: u64 = (4 << 30) - 1;
 
 /// Where a backup goes.
 #[derive(Debug)]
@@ -84,7 +88,7 @@ impl BackupFile {
     ) -> BackupTarget {
         let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
         let own = device(&self.directory);
-        let is_card = cards.iter().any(|card| own == device(card)) || is_in_memory(&self.directory);
+        let is_card = cards.iter().any(|card| own == device(card)) || is_of(&self.directory, TMPFS_MAGIC);
         let real = |path: &Path| fs::canonicalize(path).ok();
         let is_below =
             real(&self.directory).zip(real(boot_dir)).is_some_and(|(own, boot)| own.starts_with(boot));
@@ -95,11 +99,14 @@ impl BackupFile {
             (false, true) => Disk::Card,
             (false, false) => Disk::Other,
         };
+        let (size, free) = space(&self.directory).unzip();
         BackupTarget {
             shown: self.directory.display().to_string(),
             disk,
             needed,
-            free: space(&self.directory).map(|(_, free)| free),
+            free,
+            size: size.unwrap_or_default(),
+            largest: is_of(&self.directory, MSDOS_SUPER_MAGIC).then_some(LARGEST_ON_FAT),
             copy: DatastoreCopy {
                 shown: state_dir.display().to_string(),
                 needed: copied,
@@ -150,11 +157,14 @@ impl BackupFile {
         File::open(&self.temporary).with_context(|| format!("cannot read {} back", self.temporary.display()))
     }
 
-    /// Gives the file its name.
+    /// Gives the file its name, which in a directory says where it is not complete.
     ///
     /// # Errors
     /// It cannot be renamed; the old file keeps the name.
-    pub fn take(&self, unfinished: Unfinished) -> anyhow::Result<()> {
+    pub fn take(&mut self, unfinished: Unfinished, is_complete: bool) -> anyhow::Result<()> {
+        if self.is_directory && !is_complete {
+            self.name = name::incomplete(&self.name);
+        }
         let path = self.path();
         fs::rename(&self.temporary, &path).with_context(|| format!("cannot name it {}", path.display()))?;
         std::mem::forget(unfinished);
@@ -183,10 +193,9 @@ impl BackupFile {
     }
 }
 
-/// Whether the content is lost when the power is off.
-fn is_in_memory(directory: &Path) -> bool {
-    nix::sys::statfs::statfs(directory)
-        .is_ok_and(|found| found.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC)
+/// Whether it is on a file system of this type: the content of a tmpfs is lost when the power is off.
+fn is_of(directory: &Path, file_system: FsType) -> bool {
+    statfs(directory).is_ok_and(|found| found.filesystem_type() == file_system)
 }
 
 /// The names in a directory.

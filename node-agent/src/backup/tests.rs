@@ -1,6 +1,7 @@
 //! On a host of a test's own, whose k3s writes to its datastore meanwhile.
 
 mod configured;
+mod volume_content;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,6 +11,7 @@ use rusqlite::Connection;
 
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
+use weaver_diagnostics::node_backup::left_out::LeftOut;
 
 use super::command::run;
 use super::schedule::schedule;
@@ -292,6 +294,7 @@ async fn a_disk_that_fills_up_keeps_nothing_half_written() {
         name: "k3s/server/token".to_owned(),
         path: scene.at("/var/lib/rancher/k3s/server/token"),
         kind: archive::EntryKind::File,
+        most: u64::MAX,
     }];
     let manifest = manifest();
     let device = File::options().write(true).open("/dev/full").unwrap();
@@ -424,6 +427,7 @@ fn manifest() -> BackupManifest {
         revision: 1,
         rows: 1,
         volumes: false,
+        left_out: LeftOut::default(),
         members: [].into(),
     }
 }
@@ -437,25 +441,32 @@ fn what_a_pod_puts_into_the_place_of_a_file_is_not_read() {
     fs::create_dir(root.join("elsewhere")).unwrap();
     fs::write(root.join("elsewhere/data"), SECRET).unwrap();
     symlink(root.join("token"), root.join("data")).unwrap();
+    symlink(SECRET, root.join("elsewhere/link")).unwrap();
+    fs::create_dir(root.join("elsewhere/below")).unwrap();
     symlink("elsewhere", root.join("directory")).unwrap();
     nix::unistd::mkfifo(&root.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     fs::write(root.join("whole"), "of the pod").unwrap();
     let mut writer = ArchiveWriter::new(Vec::new(), Progress::waiting("archive"));
     for name in ["data", "directory/data", "pipe", "gone", "whole"] {
         let (path, kind) = (root.join(name), archive::EntryKind::File);
-        writer.add(&archive::ArchiveInput { name: format!("k3s/storage/{name}"), path, kind }).unwrap();
+        let name = format!("k3s/storage/{name}");
+        writer.add(&archive::ArchiveInput { name, path, kind, most: u64::MAX }).unwrap();
     }
-    for kind in [archive::EntryKind::Directory, archive::EntryKind::Link] {
-        writer
-            .add(&archive::ArchiveInput {
-                name: "k3s/storage/other".to_owned(),
-                path: root.join("whole"),
-                kind,
-            })
-            .unwrap();
+    for (name, kind) in [
+        ("whole", archive::EntryKind::Directory),
+        ("whole", archive::EntryKind::Link),
+        ("elsewhere", archive::EntryKind::Link),
+        ("directory", archive::EntryKind::Directory),
+        ("directory/below", archive::EntryKind::Directory),
+        ("directory/link", archive::EntryKind::Link),
+    ] {
+        let (name, path) = (format!("k3s/storage/other/{name}"), root.join(name));
+        writer.add(&archive::ArchiveInput { name, path, kind, most: u64::MAX }).unwrap();
     }
     let (bytes, manifest) = writer.end(manifest()).unwrap();
     assert_eq!(manifest.members.keys().collect::<Vec<_>>(), ["k3s/storage/whole"]);
+    // What has gone is missed by no one.
+    assert_eq!(manifest.left_out.count, 3 + 6, "{:?}", manifest.left_out);
     assert!(!String::from_utf8_lossy(&bytes).contains(SECRET));
     let mut archive = tar::Archive::new(&bytes[..]);
     assert_eq!(

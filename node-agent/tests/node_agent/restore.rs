@@ -100,6 +100,7 @@ impl RestoreTestHost {
             node: "raspi".to_owned(),
             made: String::new(),
             swaps: vec![swap],
+            returns: Vec::new(),
             stale: Vec::new(),
             boot: String::new(),
             phase: RestorePhase::Swap,

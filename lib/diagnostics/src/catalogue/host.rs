@@ -266,7 +266,8 @@ macro_rules! host_rows {
         }
         BackupOverdue = "H-23" "backup-overdue" Warn {
             title: "A scheduled backup was not made.",
-            cause: "Its disk is not mounted, is full or read-only, or the timer does not run.",
+            cause: "Its disk is not mounted, is full or read-only, or the timer does not run. Or a volume has content \
+                that cannot be saved, and the backup has all but that.",
             remedy: "fix what the message names, then make a backup, which clears the warning",
             commands: [
                 "findmnt --real",

@@ -125,7 +125,7 @@ pub struct RootSpace {
 /// MiB. k3s with its images takes some 3 GiB; a card of 8 GB has about 7,000 for the root.
 const LEAST_SIZE: u64 = 6000;
 /// Percent. Below it k3s has the kubelet evict containers (`--eviction-hard` in k3s' `agent_linux.go`).
-const LEAST_FREE: u64 = 5;
+pub(crate) const LEAST_FREE: u64 = 5;
 
 impl RootSpace {
     /// A warning where it is small or full.

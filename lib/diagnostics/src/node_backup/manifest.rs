@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::left_out::LeftOut;
+use super::volumes::VOLUMES;
 use crate::finding_text::cut;
 
 /// The last member of a backup: without it the file was cut short.
@@ -15,8 +17,6 @@ pub const DATASTORE: &str = "k3s/server/db/state.db";
 /// Of `/var/lib/weaver`: what is no longer in `weaver.toml`, and what boot-config must remember.
 pub const OF_STATE: [&str; 4] =
     ["k3s.token", "wifi.password", "boot-config/node-name", "boot-config/last-good.toml"];
-/// Members of local-path volumes begin with this.
-pub const VOLUMES: &str = "k3s/storage/";
 /// Longest text of a backup that is printed, in characters.
 const LONGEST: usize = 200;
 
@@ -44,6 +44,9 @@ pub struct BackupManifest {
     pub rows: i64,
     /// Whether local-path volumes are in it.
     pub volumes: bool,
+    /// What of the volumes is not in it. Earlier versions left nothing out.
+    #[serde(default, skip_serializing_if = "LeftOut::is_empty")]
+    pub left_out: LeftOut,
     /// The SHA-256 of each file, by its name in the archive.
     pub members: BTreeMap<String, String>,
 }
@@ -184,6 +187,7 @@ mod tests {
             revision: 7,
             rows: 3,
             volumes: false,
+            left_out: LeftOut::default(),
             members: members.map(|(name, hash)| (name.to_owned(), hash.to_owned())).into(),
         }
     }
@@ -196,6 +200,17 @@ mod tests {
         for wrong in ["", "{}", "[]", "{\"format\": 1}", "{\"format\": -1}", "\0"] {
             assert!(matches!(BackupManifest::parse(wrong.as_bytes()), Err(Damage::Manifest(_))), "{wrong}");
         }
+    }
+
+    #[test]
+    fn one_of_an_earlier_version_has_nothing_left_out_and_a_later_one_says_what() {
+        let text = serde_json::to_string(&manifest()).unwrap();
+        assert!(!text.contains("left_out"), "{text}");
+        let mut left_out = LeftOut::default();
+        left_out.push("k3s/storage/pvc-1/data", "it cannot be read");
+        let with = BackupManifest { left_out, ..manifest() };
+        let text = serde_json::to_string(&with).unwrap();
+        assert_eq!(BackupManifest::parse(text.as_bytes()), Ok(with));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 const BEFORE: &str = "weaver-backup-";
 
+/// Follows the stamp of one that parts of volumes are left out of.
+const INCOMPLETE: &str = "-incomplete";
+
 /// Characters of a CA's fingerprint in a name.
 const FINGERPRINT: usize = 8;
 
@@ -21,10 +24,23 @@ pub fn of(owner: &str, stamp: &str, is_encrypted: bool) -> String {
     format!("{BEFORE}{owner}-{stamp}{end}")
 }
 
+/// The name of the same where parts of volumes are left out.
+#[must_use]
+pub fn incomplete(name: &str) -> String {
+    name.rsplit_once(".tar")
+        .map_or_else(|| name.to_owned(), |(before, end)| format!("{before}{INCOMPLETE}.tar{end}"))
+}
+
+/// The name of a backup without what comes after the stamp, and whether all of it is in it.
+fn plain(name: &str) -> Option<(&str, bool)> {
+    let plain = name.strip_suffix(".age").unwrap_or(name).strip_suffix(".tar")?;
+    Some(plain.strip_suffix(INCOMPLETE).map_or((plain, true), |plain| (plain, false)))
+}
+
 /// The stamp in the name of a backup of this owner.
 #[must_use]
 pub fn stamp<'n>(name: &'n str, owner: &str) -> Option<&'n str> {
-    let plain = name.strip_suffix(".age").unwrap_or(name).strip_suffix(".tar")?;
+    let (plain, _) = plain(name)?;
     let stamp = plain.strip_prefix(BEFORE)?.strip_prefix(owner)?.strip_prefix('-')?;
     let fits = |(at, byte): (usize, u8)| match at {
         8 => byte == b'T',
@@ -39,6 +55,8 @@ pub fn stamp<'n>(name: &'n str, owner: &str) -> Option<&'n str> {
 ///
 /// Those from the future, by a clock that was wrong then or is now, are counted by themselves: they neither push out
 /// what is made from now on, nor pile up.
+///
+/// While the new one is not complete, the newest that is stays in addition: a pod may keep all new ones incomplete.
 #[must_use]
 pub fn surplus<'n>(names: &'n [String], owner: &str, made: &str, since: &str, keep: usize) -> Vec<&'n str> {
     let own = names.iter().filter(|name| *name != made);
@@ -46,10 +64,13 @@ pub fn surplus<'n>(names: &'n [String], owner: &str, made: &str, since: &str, ke
     let own = own.filter(|(stamp, _)| *stamp >= since);
     let now = stamp(made, owner).unwrap_or_default();
     let (future, past): (Vec<_>, Vec<_>) = own.partition(|(stamp, _)| *stamp > now);
+    let is_complete = |name: &str| plain(name).is_some_and(|(_, is_complete)| is_complete);
     let oldest = |mut group: Vec<(&'n str, &'n str)>, keep: usize| {
         group.sort_unstable();
         let surplus = group.len().saturating_sub(keep);
-        group.into_iter().take(surplus).map(|(_, name)| name)
+        let newest = group.iter().rev().map(|(_, name)| *name).find(|name| is_complete(name));
+        let stays = newest.filter(|_| !is_complete(made));
+        group.into_iter().take(surplus).map(|(_, name)| name).filter(move |name| Some(*name) != stays)
     };
     oldest(past, keep.saturating_sub(1)).chain(oldest(future, keep)).collect()
 }
@@ -63,7 +84,12 @@ mod tests {
         let stamp_of = |name: &str| stamp(name, "pi").map(str::to_owned);
         let name = of("pi", "20261127T082200Z", true);
         assert_eq!(name, "weaver-backup-pi-20261127T082200Z.tar.age");
-        assert_eq!(stamp_of(&name).as_deref(), Some("20261127T082200Z"));
+        assert_eq!(incomplete(&name), "weaver-backup-pi-20261127T082200Z-incomplete.tar.age");
+        let plain = incomplete(&of("pi.tar", "20261127T082200Z", false));
+        assert_eq!(plain, "weaver-backup-pi.tar-20261127T082200Z-incomplete.tar");
+        for name in [incomplete(&name), name] {
+            assert_eq!(stamp_of(&name).as_deref(), Some("20261127T082200Z"));
+        }
         for of_others in [
             "weaver-backup-pi-2-20261127T082200Z.tar",
             "weaver-backup-pi2-20261127T082200Z.tar",
@@ -108,6 +134,24 @@ mod tests {
             (at("pi", 1), "", 0, vec![at("pi", 2), at("pi", 3)]),
         ] {
             assert_eq!(surplus(&names, "pi", &made, since, keep), want, "{made} {keep}");
+        }
+    }
+
+    #[test]
+    fn those_that_are_not_complete_never_push_out_the_newest_that_is() {
+        let at = |day: u8| of("pi", &format!("202611{day:02}T000000Z"), false);
+        let part = |day: u8| incomplete(&at(day));
+        for (names, made, keep, want) in [
+            (vec![at(1), at(2)], part(3), 1, vec![at(1)]),
+            (vec![at(1), at(2)], part(3), 2, vec![at(1)]),
+            (vec![at(1), part(2)], part(3), 1, vec![part(2)]),
+            (vec![at(1), part(2), part(3)], part(4), 2, vec![part(2)]),
+            (vec![part(1), part(2)], part(3), 1, vec![part(1), part(2)]),
+            (vec![at(1), part(2), part(3)], at(4), 2, vec![at(1), part(2)]),
+            // By a clock that was set back.
+            (vec![at(3), part(4), part(5)], part(1), 1, vec![part(4)]),
+        ] {
+            assert_eq!(surplus(&names, "pi", &made, "", keep), want, "{names:?} {made} {keep}");
         }
     }
 }

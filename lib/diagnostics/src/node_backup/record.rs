@@ -16,6 +16,13 @@ pub struct PathSwap {
     pub is_on_fat: bool,
 }
 
+/// A path below one that is swapped in, which stays as it was: it is moved back from where that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathReturn {
+    pub target: String,
+    pub kept: String,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestorePhase {
@@ -34,6 +41,9 @@ pub struct RestoreRecord {
     /// When the backup was made.
     pub made: String,
     pub swaps: Vec<PathSwap>,
+    /// The volumes that this node has, and that the backup has left out as a whole.
+    #[serde(default)]
+    pub returns: Vec<PathReturn>,
     /// What is of no use any more: k3s makes it again.
     pub stale: Vec<String>,
     /// The boot in which it began: in the same one k3s may run by now, and only `--resume` stops it.
@@ -80,6 +90,7 @@ mod tests {
             node: "raspi".to_owned(),
             made: "2026-11-26T08:00:00Z".to_owned(),
             swaps: vec![swap.clone()],
+            returns: vec![PathReturn { target: "/a/b".to_owned(), kept: "/a.before-restore/b".to_owned() }],
             stale: vec!["/b".to_owned()],
             boot: String::new(),
             phase,

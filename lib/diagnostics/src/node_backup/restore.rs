@@ -109,6 +109,7 @@ mod tests {
 
     use super::*;
     use crate::finding_text::is_unprintable;
+    use crate::node_backup::left_out::LeftOut;
     use crate::node_backup::manifest::FORMAT;
 
     fn card() -> RestoreTarget {
@@ -136,6 +137,7 @@ mod tests {
             revision: 1,
             rows: 1,
             volumes: false,
+            left_out: LeftOut::default(),
             members: BTreeMap::new(),
         }
     }

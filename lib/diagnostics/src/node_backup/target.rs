@@ -1,5 +1,7 @@
 //! Whether a backup may be written somewhere.
 
+use super::volumes::VolumeRoom;
+use crate::host::storage::LEAST_FREE;
 use crate::k3s_upgrade::plan::{MARGIN, UpgradeRefusal};
 
 /// On which file system a directory is.
@@ -34,9 +36,13 @@ pub struct BackupTarget {
     /// Whether it must be on another disk.
     pub must_be_mounted: bool,
     pub is_encrypted: bool,
-    /// Bytes that are needed for the archive, and bytes that are free.
+    /// Bytes that are needed without the volumes, and bytes that are free.
     pub needed: u64,
     pub free: Option<u64>,
+    /// Bytes of its file system.
+    pub size: u64,
+    /// Bytes of the largest file there, where that is limited.
+    pub largest: Option<u64>,
     pub copy: DatastoreCopy,
 }
 
@@ -45,6 +51,16 @@ impl BackupTarget {
     fn needed(&self) -> u64 {
         let copied = if self.copy.is_on_target { self.copy.needed } else { 0 };
         self.needed.saturating_add(copied)
+    }
+
+    /// What the volumes may have. On a card they leave what keeps the kubelet from evicting pods.
+    #[must_use]
+    pub fn room(&self) -> VolumeRoom {
+        let margin = if self.disk == Disk::Card { self.size / 100 * LEAST_FREE } else { MARGIN << 20 };
+        let on_disk = self.free.map(|free| free.saturating_sub(self.needed()).saturating_sub(margin));
+        let in_file =
+            self.largest.map(|largest| largest.saturating_sub(self.needed).saturating_sub(MARGIN << 20));
+        VolumeRoom::new(on_disk.into_iter().chain(in_file).min())
     }
 
     /// All reasons against it.
@@ -97,6 +113,31 @@ mod tests {
             needed: needed << 20,
             free: free.map(|free| free << 20),
             is_on_target: false,
+        }
+    }
+
+    #[test]
+    fn the_volumes_get_what_the_rest_leaves() {
+        let disk = BackupTarget {
+            needed: 100 << 20,
+            free: Some(1000 << 20),
+            size: 8000 << 20,
+            copy: copy(50, Some(1000)),
+            ..BackupTarget::default()
+        };
+        let on_target = DatastoreCopy { is_on_target: true, ..disk.copy.clone() };
+        for (target, mib) in [
+            (disk.clone(), Some(1000 - 100 - MARGIN)),
+            (BackupTarget { copy: on_target.clone(), ..disk.clone() }, Some(1000 - 100 - 50 - MARGIN)),
+            (
+                BackupTarget { disk: Disk::Card, copy: on_target, ..disk.clone() },
+                Some(1000 - 100 - 50 - 8000 / 100 * LEAST_FREE),
+            ),
+            (BackupTarget { largest: Some(400 << 20), ..disk.clone() }, Some(400 - 100 - MARGIN)),
+            (BackupTarget { needed: 2000 << 20, ..disk.clone() }, Some(0)),
+            (BackupTarget { free: None, ..disk }, None),
+        ] {
+            assert_eq!(target.room(), VolumeRoom::new(mib.map(|mib| mib << 20)), "{target:?}");
         }
     }
 

@@ -103,6 +103,35 @@ async fn volumes_without_a_file_are_restored_too_and_only_root_reaches_them() {
     assert_eq!(card.read(&format!("{STORAGE}.before-restore/pvc-1/data")), "of a pod");
 }
 
+#[tokio::test]
+async fn a_volume_that_the_backup_has_left_out_as_a_whole_stays_on_the_card() {
+    const STORAGE: &str = "/var/lib/rancher/k3s/storage";
+    let old = BackupScene::new("raspi", 40);
+    let request = BackupRequest { volumes: true, ..old.request(&old.at("/backups/one.tar")) };
+    let backup = to(request).await.unwrap().path;
+    let card = fresh("raspi");
+    for volume in ["pvc-1", "pvc-2", "pvc-3"] {
+        card.write(&format!("{STORAGE}/{volume}/data"), "of the card");
+    }
+    let host = card.request(Path::new("/")).host;
+    let laid = Laid { layout: BackupLayout::of(&host, Path::new(STATE_DIR)), root: host.root.clone() };
+    let (mut manifest, parts) = contents(&backup, &DecryptionArgs::default()).unwrap();
+    // One that this card has, one that it does not have, and what a foreign manifest may try.
+    let names = ["pvc-2", "pvc-9", "..", "", ".", "../server", "pvc-3/data"];
+    manifest.left_out.whole = names.map(|name| (name.to_owned(), String::new())).into();
+    let record = laid.record(&manifest, &parts);
+    let targets: Vec<_> = record.returns.iter().map(|volume| volume.target.as_str()).collect();
+    assert_eq!(targets, [format!("{STORAGE}/pvc-2")]);
+    let said = would(&manifest, &record, |_| true, Path::new(STORAGE));
+    assert!(said.contains(&format!("\n{STORAGE}/pvc-2 stays as it is")), "{said}");
+    laid.stage(&backup, &DecryptionArgs::default(), &record).unwrap();
+    swap::all(&host.root, &record, &mut || Ok(())).unwrap();
+    assert_eq!(card.names(STORAGE), ["pvc-1", "pvc-2"]);
+    assert_eq!(card.read(&format!("{STORAGE}/pvc-1/data")), "of a pod");
+    assert_eq!(card.read(&format!("{STORAGE}/pvc-2/data")), "of the card");
+    assert_eq!(card.names(&format!("{STORAGE}.before-restore")), ["pvc-1", "pvc-3"]);
+}
+
 #[test]
 fn a_dry_run_names_the_volumes_that_running_pods_still_use_and_obeys_no_manifest() {
     let swap = |target: &str| PathSwap {
@@ -122,6 +151,7 @@ fn a_dry_run_names_the_volumes_that_running_pods_still_use_and_obeys_no_manifest
         node: String::new(),
         made: String::new(),
         swaps: targets.iter().map(|target| swap(target)).collect(),
+        returns: Vec::new(),
         stale: Vec::new(),
         boot: String::new(),
         phase: RestorePhase::Swap,

@@ -81,7 +81,7 @@ fn only_a_volume_may_lose_a_member_while_it_is_read() {
         for kind in [EntryKind::File, EntryKind::Directory] {
             let mut writer = ArchiveWriter::new(Vec::new(), Progress::waiting("archive"));
             let (name, path) = (name.to_owned(), dir.path().join("gone"));
-            let added = writer.add(&ArchiveInput { name: name.clone(), path, kind });
+            let added = writer.add(&ArchiveInput { name: name.clone(), path, kind, most: u64::MAX });
             assert_eq!(added.is_ok(), is_lost, "{name} {kind:?}");
         }
     }
