@@ -14,10 +14,15 @@ cd "$(dirname "$0")/../.."
 . tests/devstack/path.sh
 
 how=(--raw --programs dev)
+needs=(rust cc cross go curl image)
 clock=()
 case ${1-all} in
   all) tests='not test(/^(pi3|matrix|soak)::/)' ;;
-  matrix) tests='test(/^matrix::/)' ;;
+  # Its updates are from an apt repository.
+  matrix)
+    tests='test(/^matrix::/)'
+    needs+=(apt)
+    ;;
   # Measured as it would ship: release programs, and packed.
   soak)
     tests='test(/^soak::/)'
@@ -32,7 +37,7 @@ case ${1-all} in
 esac
 
 commit=$(git describe --always --exclude='*' --abbrev=10 --dirty=', with changes')
-tests/devstack/prerequisites.sh rust cc cross go curl image
+tests/devstack/prerequisites.sh "${needs[@]}"
 # shellcheck source=tests/devstack/tools.sh
 . tests/devstack/tools.sh
 tool cargo-nextest "$nextest_version"

@@ -18,4 +18,5 @@ mod restored;
 mod space;
 mod strangers;
 mod stuck;
+mod updated;
 mod weaver_toml;
