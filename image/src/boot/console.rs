@@ -27,6 +27,16 @@ pub fn last_lines(log: &Path) -> String {
     format!("the console's last lines:\n  {}", shown.join("\n  "))
 }
 
+/// Whether the guest's last words ask the firmware for a start on trial: the kernel's own line of its restart, with the
+/// flag that Raspberry Pi's driver of the firmware looks for.
+#[must_use]
+pub fn asks_for_trial(text: &str) -> bool {
+    let last = text.lines().rev().find_map(|line| line.split_once("reboot: "));
+    last.is_some_and(|(_, said)| {
+        said.starts_with("Restarting system with command '") && said.contains(" tryboot")
+    })
+}
+
 /// Without carriage returns, escape sequences and other control characters.
 fn plain(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
@@ -62,6 +72,23 @@ mod tests {
             ("a\u{0}b\tc", "ab\tc"),
         ] {
             assert_eq!(plain(text), want);
+        }
+    }
+
+    #[test]
+    fn the_last_restart_asks_for_a_trial_or_does_not() {
+        let asks = "[   12.345678] reboot: Restarting system with command '0 tryboot'\n";
+        for (text, want) in [
+            (asks.to_owned(), true),
+            (format!("{asks}more\n"), true),
+            ("[   12.3] reboot: Restarting system with command '0'\n".to_owned(), false),
+            ("[   12.3] reboot: Restarting system with command 'tryboot'\n".to_owned(), false),
+            ("[   12.3] reboot: Restarting system\n".to_owned(), false),
+            (format!("{asks}[   12.4] reboot: Power down\n"), false),
+            ("a unit says 0 tryboot\n".to_owned(), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(asks_for_trial(&text), want, "{text}");
         }
     }
 

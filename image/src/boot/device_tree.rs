@@ -12,6 +12,17 @@ use super::board::Board;
 use super::programs;
 use super::qemu::{EmulatedHardware, virt_arguments};
 
+/// Says in a device tree that this start is one on trial, as the firmware does.
+/// <https://www.raspberrypi.com/documentation/computers/configuration.html>
+///
+/// # Errors
+/// When fdtput is missing or fails.
+pub fn mark_trial(tree: &Path) -> Result<()> {
+    let mut mark = programs::command("fdtput");
+    let property = ["/chosen/bootloader", "tryboot", "1"];
+    programs::run(mark.args(["-p", "-t", "i"]).arg(tree).args(property)).map(drop)
+}
+
 /// Writes the device tree to `to`.
 ///
 /// # Errors

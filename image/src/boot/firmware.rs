@@ -29,15 +29,20 @@ pub struct Played {
     pub steps: Vec<String>,
 }
 
-/// Reads the card and puts kernel and initramfs into the directory `into`.
+/// Reads the card and puts kernel and initramfs into the directory `into`. `is_trial`: the start that
+/// `reboot "0 tryboot"` asked for.
 ///
 /// # Errors
 /// When the board would not boot this card, or the harness cannot emulate it.
-pub fn play(fat: &Fat, board: Board, extra: &[String], into: &Path) -> Result<Played> {
-    let text = fat.read(settings::FILE)?.ok_or_else(|| missing(settings::FILE, "the firmware's settings"))?;
-    let config = settings::read(&text, board, |name| fat.read(name))?;
+pub fn play(fat: &Fat, board: Board, extra: &[String], into: &Path, is_trial: bool) -> Result<Played> {
+    let file = if is_trial && fat.has(settings::TRIAL_FILE)? { settings::TRIAL_FILE } else { settings::FILE };
+    let text = fat.read(file)?.ok_or_else(|| missing(file, "the firmware's settings"))?;
+    let config = settings::read_file(file, &text, board, is_trial, |name| fat.read(name))?;
     require_64bit(&config, board)?;
     let mut steps = vec![format!("board: {}", board.model())];
+    if is_trial {
+        steps.push(format!("on trial: {file}"));
+    }
 
     let found = find(fat, &config, board, &mut steps)?;
     steps.push(format!("kernel: {}", found.kernel));

@@ -57,7 +57,7 @@ impl Machine {
     pub fn start(card: &Arc<Card>, setup: &Setup) -> Result<Self> {
         let dir = temporary_dir()?;
         let overlay = card.overlay().copy_to(&dir.path().join("card.qcow2"))?;
-        let stage = Arc::new(Stage::new(&overlay, setup)?);
+        let stage = Arc::new(Stage::new(&overlay, setup, false)?);
         Self::switched_on(Arc::clone(card), setup.clone(), stage, overlay, dir, None)
     }
 
@@ -72,7 +72,8 @@ impl Machine {
         Self::switched_on(card, snapshot.setup.clone(), stage, overlay, dir, Some(&snapshot.name))
     }
 
-    /// Switches a machine on again that has ended: the firmware reads its card again.
+    /// Switches a machine on again that has ended: the firmware reads its card again, on trial where the guest has asked
+    /// for that with its restart.
     ///
     /// # Errors
     /// When it still runs, or as [`Self::start`].
@@ -81,8 +82,10 @@ impl Machine {
         if running.emulator.ended()?.is_none() {
             bail!("the machine still runs; power_off or kill it first");
         }
+        let said = console::text(&dir.path().join("console.log"));
+        let is_trial = running.why()? == End::Reset && console::asks_for_trial(&said);
         drop(running);
-        let stage = Arc::new(Stage::new(&overlay, &setup)?);
+        let stage = Arc::new(Stage::new(&overlay, &setup, is_trial)?);
         Self::switched_on(card, setup, stage, overlay, dir, None)
     }
 

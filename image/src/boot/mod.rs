@@ -115,8 +115,10 @@ pub fn run(options: &BootOptions) -> Result<ExitCode> {
     };
     let ports = free_ports()?;
     let kubectl = write_kubectl(&card, &options.names, ports)?;
+    let console_log = card.dir().join("console.log");
+    let mut is_trial = false;
     loop {
-        let stage = Stage::new(card.overlay(), &setup)?;
+        let stage = Stage::new(card.overlay(), &setup, is_trial)?;
         steps.done("firmware played", "");
         for step in &stage.played.steps {
             say(format_args!("            {step}"));
@@ -131,7 +133,7 @@ pub fn run(options: &BootOptions) -> Result<ExitCode> {
             card: card.overlay().path(),
             ports,
             console: Console::Terminal,
-            console_log: &card.dir().join("console.log"),
+            console_log: &console_log,
             qmp: &card.dir().join("qmp"),
             snapshot: None,
         };
@@ -141,6 +143,7 @@ pub fn run(options: &BootOptions) -> Result<ExitCode> {
         ended?;
         match running.why()? {
             End::Reset if caught.received().is_none() => {
+                is_trial = console::asks_for_trial(&console::text(&console_log));
                 say("\nthe guest restarts: the firmware reads the card again");
             }
             _ => break,

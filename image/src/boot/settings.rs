@@ -12,6 +12,9 @@ use super::board::Board;
 
 pub use weaver_diagnostics::config_txt::FILE;
 
+/// What a start on trial reads instead, where it is there.
+pub const TRIAL_FILE: &str = "tryboot.txt";
+
 /// What config.txt says about booting; `None` where it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -45,15 +48,29 @@ const KEYS: [&str; 10] = [
 /// # Errors
 /// When a line that applies cannot be emulated.
 pub fn read(text: &[u8], board: Board, file: impl Fn(&str) -> Result<Option<Vec<u8>>>) -> Result<Settings> {
+    read_file(FILE, text, board, false, file)
+}
+
+/// The same for the file `name`, in a start on trial or another one.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_file(
+    name: &str,
+    text: &[u8],
+    board: Board,
+    is_tryboot: bool,
+    file: impl Fn(&str) -> Result<Option<Vec<u8>>>,
+) -> Result<Settings> {
     // Its serial number is that of no board.
-    let hardware = Hardware { model: Some(board.model().to_owned()), serial: Some(0), is_tryboot: false };
+    let hardware = Hardware { model: Some(board.model().to_owned()), serial: Some(0), is_tryboot };
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let include = |name: &str| match file(name) {
         Ok(Some(bytes)) => Included::Text(lossy(&bytes)),
         Ok(None) => Included::Missing,
         Err(error) => Included::Unreadable(error.to_string()),
     };
-    let config = config_txt::read(&lossy(text), &hardware, include);
+    let config = config_txt::read_file(name, &lossy(text), &hardware, include);
     let mut settings = Settings::default();
     for line in config.lines() {
         if let Err(error) = setting(&mut settings, line) {
@@ -210,6 +227,17 @@ mod tests {
     fn what_does_not_apply_is_not_refused() {
         let text = "[pi3]\ninitramfs\n[gpio4=1]\ndtparam=x=y\n[all]\nauto_initramfs=0\n[none]\ninitramfs\n";
         assert_eq!(read(text, Board::Pi4).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn a_start_on_trial_sees_its_own_section() {
+        let text = b"kernel=a\n[tryboot]\nkernel=b\n";
+        for (is_tryboot, want) in [(false, "a"), (true, "b")] {
+            let settings = read_file(FILE, text, Board::Pi4, is_tryboot, |_| Ok(None)).unwrap();
+            assert_eq!(settings.kernel.as_deref(), Some(want));
+        }
+        let error = read_file(TRIAL_FILE, b"initramfs", Board::Pi4, true, |_| Ok(None)).unwrap_err();
+        assert!(error.to_string().starts_with("tryboot.txt:1: "), "{error}");
     }
 
     #[test]

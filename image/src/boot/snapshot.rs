@@ -39,7 +39,7 @@ impl MachineSnapshot {
     pub fn open(card: &Arc<Card>, setup: &Setup, kept: &Path, name: &str) -> Result<Self> {
         let dir = temporary_dir()?;
         let overlay = Overlay::open(kept, card.boot());
-        let stage = Arc::new(Stage::new(&overlay, setup)?);
+        let stage = Arc::new(Stage::new(&overlay, setup, false)?);
         let (card, setup) = (Arc::clone(card), setup.clone());
         Ok(Self { card, setup, stage, overlay, name: name.to_owned(), _dir: dir })
     }

@@ -52,15 +52,15 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Emulates the firmware on a card that no machine runs on.
-    pub(super) fn new(overlay: &Overlay, setup: &Setup) -> Result<Self> {
+    /// Emulates the firmware on a card that no machine runs on. `is_trial`: the guest has asked for a start on trial.
+    pub(super) fn new(overlay: &Overlay, setup: &Setup, is_trial: bool) -> Result<Self> {
         let dir = temporary_dir()?;
         let fat = overlay.extract_fat(&dir.path().join("fat"))?;
         let mut arguments = setup.arguments.clone();
         if setup.hardware.machine == Emulated::Raspi3b {
             arguments.push(NO_WATCHDOG.to_owned());
         }
-        let mut played = firmware::play(&fat, setup.board, &arguments, dir.path())?;
+        let mut played = firmware::play(&fat, setup.board, &arguments, dir.path(), is_trial)?;
         fs::remove_file(fat.path()).context("cannot remove a temporary file")?;
         if setup.hardware.machine == Emulated::Virt {
             let tree = dir.path().join("dtb");
@@ -69,6 +69,9 @@ impl Stage {
             played
                 .steps
                 .push("instead of the card's device tree: QEMU's own, under this board's name".to_owned());
+        }
+        if is_trial {
+            device_tree::mark_trial(&played.tree)?;
         }
         Ok(Self { _dir: dir, played })
     }

@@ -142,11 +142,15 @@ impl CardImage {
     }
 
     pub fn play(&self, board: Board) -> anyhow::Result<(tempfile::TempDir, Played)> {
+        self.play_start(board, false)
+    }
+
+    pub fn play_start(&self, board: Board, is_trial: bool) -> anyhow::Result<(tempfile::TempDir, Played)> {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("card.qcow2");
         let overlay = Overlay::create(&path, &self.path(), 16 * MIB, boot_partition(&self.path())?)?;
         let fat = overlay.extract_fat(&dir.path().join("fat"))?;
-        let played = firmware::play(&fat, board, &["extra=1".to_owned()], dir.path())?;
+        let played = firmware::play(&fat, board, &["extra=1".to_owned()], dir.path(), is_trial)?;
         Ok((dir, played))
     }
 

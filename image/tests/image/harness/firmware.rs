@@ -52,6 +52,23 @@ fn a_prefix_counts_only_where_kernel_and_device_tree_are() {
 }
 
 #[test]
+fn a_start_on_trial_reads_its_own_file_where_there_is_one() {
+    let image = CardImage::good(&kernel("old", Then::PowerOff));
+    let new = kernel("new", Then::PowerOff);
+    let takes_new = |is_trial| {
+        let (_dir, played) = image.play_start(Board::Pi4, is_trial).unwrap();
+        fs::read(&played.kernel).unwrap() == new
+    };
+    assert!(!takes_new(true), "without tryboot.txt it is a start as any other");
+    image.write("tryboot.txt", format!("{CONFIG}os_prefix=new/\n").as_bytes());
+    image.write("new/vmlinuz", &new);
+    for name in ["initrd", "cmdline.txt", "bcm2711-rpi-4-b.dtb"] {
+        image.write(&format!("new/{name}"), b"new");
+    }
+    assert!(takes_new(true) && !takes_new(false));
+}
+
+#[test]
 fn a_card_that_no_board_boots_is_refused_by_file_and_remedy() {
     type Change = fn(&CardImage);
     let cases: [(&str, Change, &str); 8] = [

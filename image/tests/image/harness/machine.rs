@@ -31,6 +31,26 @@ fn after_a_restart_the_firmware_reads_the_card_again() {
     assert_eq!(machine.wait_for_end(LIMIT).unwrap(), End::PowerOff);
 }
 
+/// The kernel's line stands for Raspberry Pi's driver, which hands the flag to the firmware.
+#[test]
+fn a_restart_that_asks_for_a_trial_has_one_start_of_it() {
+    let asks = "[    1.234567] reboot: Restarting system with command '0 tryboot'\r\n";
+    let image = CardImage::good(&kernel(asks, Then::Restart));
+    image.write("tryboot.txt", format!("{CONFIG}os_prefix=new/\n").as_bytes());
+    image.write("new/vmlinuz", &kernel("it is tried", Then::Restart));
+    for name in ["initrd", "cmdline.txt", "bcm2711-rpi-4-b.dtb"] {
+        image.write(&format!("new/{name}"), b"new");
+    }
+    let mut machine = Machine::start(&image.card(&no_key()), &setup()).unwrap();
+    assert_eq!(machine.wait_for_end(LIMIT).unwrap(), End::Reset);
+    let mut machine = machine.start_again().unwrap();
+    assert!(machine.steps().contains(&"on trial: tryboot.txt".to_owned()), "{:?}", machine.steps());
+    machine.wait_for_console("it is tried", LIMIT).unwrap();
+    assert_eq!(machine.wait_for_end(LIMIT).unwrap(), End::Reset);
+    let machine = machine.start_again().unwrap();
+    assert!(!machine.steps().iter().any(|step| step.starts_with("on trial")), "{:?}", machine.steps());
+}
+
 #[test]
 fn a_kernel_that_does_not_get_far_is_reported_with_its_console() {
     let words = (1..=40).map(|n| format!("line {n}\r\n")).collect::<Vec<_>>().concat();
