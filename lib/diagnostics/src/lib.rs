@@ -30,6 +30,7 @@ pub mod k3s_unit;
 pub mod k3s_upgrade;
 pub mod kept_cmdline;
 pub mod kernel_cmdline;
+pub mod kernel_trial;
 pub mod kubeconfig;
 pub mod kubeconfig_export;
 pub mod kubelet_config;
