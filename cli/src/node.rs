@@ -64,6 +64,9 @@ pub enum NodeVerb {
     ///
     /// On a card, `[update]` in weaver.toml names the source; elsewhere apt's own files do.
     ///
+    /// With `--kernel`, on a Raspberry Pi: starts the newer kernel that apt has once on trial, installs it if it is
+    /// verified as above, and else starts the old one again. The trial is completed by the boot itself.
+    ///
     /// Exit status: 0 installed, or nothing newer; 1 not started; 2 wrong usage; 10 refused, nothing changed;
     /// 12 rolled back; 13 not rolled back, or the old version could not be verified (the message says what to
     /// type).
@@ -134,10 +137,14 @@ pub struct Restore {
 }
 
 #[derive(Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Update {
     /// Version to install, which may be older [default: the newest that apt has]
     #[arg(long, value_name = "VERSION")]
     to: Option<String>,
+    /// Start the newer kernel that apt has once on trial, and install it if it is verified; restarts this node
+    #[arg(long, conflicts_with_all = ["to", "one_way", "no_backup"])]
+    kernel: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -207,14 +214,12 @@ fn args(verb: NodeVerb) -> Vec<OsString> {
                 VersionChangeOptions { dry_run, wait },
             )
         }
-        NodeVerb::Update(Update { to, yes, one_way, no_backup, how }) => {
+        NodeVerb::Update(Update { to, kernel, yes, one_way, no_backup, how }) => {
             let to = to.into_iter().flat_map(|version| ["--to".into(), version.into()]);
-            let yes = yes.then(|| "--yes".into());
-            let one_way = one_way.then(|| "--one-way".into());
-            let no_backup = no_backup.then(|| "--no-backup".into());
-            let args =
-                [OsString::from("update")].into_iter().chain(to).chain(yes).chain(one_way).chain(no_backup);
-            (args.collect(), how)
+            let flags =
+                [("--kernel", kernel), ("--yes", yes), ("--one-way", one_way), ("--no-backup", no_backup)];
+            let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into());
+            ([OsString::from("update")].into_iter().chain(to).chain(flags).collect(), how)
         }
     };
     let VersionChangeOptions { dry_run, wait } = how;
@@ -269,6 +274,7 @@ mod tests {
             ("restore b.tar --take-name --dry-run --wait 9", "restore --take-name b.tar --wait 9 --dry-run"),
             ("restore --resume", "restore --resume --wait 300"),
             ("update", "update --wait 300"),
+            ("update --kernel --yes", "update --kernel --yes --wait 300"),
             (
                 "update --to 0.1.0 --yes --one-way --no-backup --dry-run",
                 "update --to 0.1.0 --yes --one-way --no-backup --wait 300 --dry-run",

@@ -133,11 +133,20 @@ fn content(root: &HostRoot, path: &str) -> BootFileContent {
     }
 }
 
+/// A number that the firmware left of this boot.
+fn left_by_firmware(root: &HostRoot, name: &str) -> Option<u32> {
+    let bytes = fs::read(root.real(format!("{BOOTLOADER}/{name}"))).ok()?;
+    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+/// Whether this boot is one on trial, where the firmware says.
+#[must_use]
+pub fn is_trial(root: &HostRoot) -> Option<bool> {
+    left_by_firmware(root, "tryboot").map(|flag| flag != 0)
+}
+
 fn machine(root: &HostRoot) -> MachineFacts {
-    let number = |name: &str| {
-        let bytes = fs::read(root.real(format!("{BOOTLOADER}/{name}"))).ok()?;
-        Some(u32::from_be_bytes(bytes.try_into().ok()?))
-    };
+    let number = |name: &str| left_by_firmware(root, name);
     let model = root.device_model();
     let mounts = Mounts::read(root);
     let device =
@@ -146,7 +155,7 @@ fn machine(root: &HostRoot) -> MachineFacts {
     MachineFacts {
         hardware: Hardware { model, serial: root.device_serial(), is_tryboot: false },
         running: root.read_if_possible(PROC_CMDLINE).map(|file| file.text),
-        is_trial: number("tryboot").map(|flag| flag != 0),
+        is_trial: is_trial(root),
         booted_partition: number("partition").filter(|partition| *partition > 0),
         mounted_partition: new.as_deref().and_then(partition),
         is_from_network: number("boot-mode").is_some_and(|mode| NETWORK.contains(&mode)),

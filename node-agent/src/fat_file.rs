@@ -13,6 +13,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use nix::sys::statfs::{MSDOS_SUPER_MAGIC, statfs};
 use weaver_host::durable_file::{self, WriteError, if_there};
 
@@ -40,6 +41,16 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
     drop(old);
     (0..HOLES).for_each(|number| drop(fs::remove_file(filler(path, number))));
     replaced
+}
+
+/// Writes the file system of a path to its disk: renaming a file on a FAT is on the card only when all of it is.
+///
+/// # Errors
+/// It cannot be opened or written.
+pub fn to_the_card(path: &Path) -> anyhow::Result<()> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    let opened = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
+    nix::unistd::syncfs(&opened).with_context(|| format!("cannot write {} to its disk", directory.display()))
 }
 
 /// Fills each hole before the file that is big enough for its `.new`, and leaves one behind it.

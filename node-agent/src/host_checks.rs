@@ -11,6 +11,7 @@ use weaver_diagnostics::{
     },
     k3s_config::Effective,
     k3s_upgrade::{Role, record::UpgradeRecord},
+    kernel_trial::record::KernelTrial,
     memory_cgroup,
     node_backup::record::RestoreRecord,
     package_update::record::UpdateRecord,
@@ -59,7 +60,7 @@ enum Of {
 type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
-static CHECKS: [(Of, CheckFn); 27] = [
+static CHECKS: [(Of, CheckFn); 28] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -77,6 +78,7 @@ static CHECKS: [(Of, CheckFn); 27] = [
     (Of::Any, |at| some(storage::swaps(at.root, at.mounts.as_ref()).iter().find_map(Swap::judge))),
     (Of::Unit, |at| some(journal::finding::<UpgradeRecord>(at.root))),
     (Of::Any, |at| some(journal::finding::<UpdateRecord>(at.root))),
+    (Of::Any, |at| some(journal::finding::<KernelTrial>(at.root))),
     (Of::Any, |at| some(last_update::finding(at.root))),
     (Of::Any, |at| some(security::updates(at.root).and_then(|state| state.judge()))),
     (Of::Any, |at| some(security::reboot(at.root).map(|reboot| reboot.judge()))),

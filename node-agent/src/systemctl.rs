@@ -100,6 +100,16 @@ impl Systemctl {
         patient.call(&["stop", unit]).await.map(drop)
     }
 
+    /// Restarts this host, with an argument for its firmware where there is one; returns before that happens.
+    ///
+    /// # Errors
+    /// The request could not be made.
+    pub async fn reboot(&self, argument: Option<&str>) -> Result<(), SystemctlError> {
+        let argument = argument.map(|argument| format!("--reboot-argument={argument}"));
+        let words: Vec<_> = ["reboot"].into_iter().chain(argument.as_deref()).collect();
+        self.call(&words).await.map(drop)
+    }
+
     /// Has the unit files read again.
     ///
     /// # Errors
@@ -240,6 +250,16 @@ mod tests {
         systemctl.start("a.service").await.unwrap();
         let calls = fs::read_to_string(dir.path().join("systemctl.calls")).unwrap();
         assert_eq!(calls, "--no-ask-password --no-pager start --no-block a.service\n");
+    }
+
+    #[tokio::test]
+    async fn a_reboot_may_have_an_argument() {
+        let (dir, systemctl) = fake("printf '%s|' \"$@\" >> \"$0.calls\"", DEADLINE);
+        systemctl.reboot(None).await.unwrap();
+        systemctl.reboot(Some("0 tryboot")).await.unwrap();
+        let calls = fs::read_to_string(dir.path().join("systemctl.calls")).unwrap();
+        let always = "--no-ask-password|--no-pager|reboot|";
+        assert_eq!(calls, format!("{always}{always}--reboot-argument=0 tryboot|"));
     }
 
     #[tokio::test]

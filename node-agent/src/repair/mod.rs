@@ -9,7 +9,7 @@ pub mod names;
 mod serving_secret;
 mod undo_record;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::{
     args::RepairFilesArgs,
     boot_config,
     facts::{kernel, mounts::Mounts},
-    fat_file,
+    fat_file::{self, to_the_card},
     host_root::HostRoot,
     report,
 };
@@ -170,11 +170,4 @@ fn write(root: &HostRoot, file: &str, like: &str, text: &str) -> anyhow::Result<
 fn remove(root: &HostRoot, file: &str) -> anyhow::Result<()> {
     if_there(fs::remove_file(root.real(file))).with_context(|| format!("cannot remove {file}"))?;
     to_the_card(&root.real(file))
-}
-
-/// Renaming a file on a FAT is on the card only when all of that file system is.
-fn to_the_card(path: &Path) -> anyhow::Result<()> {
-    let Some(directory) = path.parent() else { return Ok(()) };
-    let opened = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
-    nix::unistd::syncfs(&opened).with_context(|| format!("cannot write {} to its disk", directory.display()))
 }

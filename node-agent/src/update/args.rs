@@ -19,6 +19,9 @@ pub struct UpdateArgs {
     /// Allow a version that stores objects in a form that the installed version cannot read: no way back.
     #[arg(long)]
     pub one_way: bool,
+    /// Start the newer kernel that apt has once on trial, and install it if it is verified.
+    #[arg(long, conflicts_with_all = ["to", "one_way", "resume", "no_backup", "when"])]
+    pub kernel: bool,
     /// Only complete an update that was interrupted.
     #[arg(long, conflicts_with_all = ["to", "one_way", "no_backup", "when"])]
     pub resume: bool,
@@ -37,7 +40,8 @@ pub struct UpdateArgs {
     pub lock_timeout: u64,
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Directory of apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, md5sum and tar [default: the PATH].
+    /// Directory of apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, md5sum and tar, and for a kernel of depmod,
+    /// mkinitramfs and unshare [default: the PATH].
     #[arg(long, value_name = "DIR", hide = true)]
     pub programs: Option<PathBuf>,
 }

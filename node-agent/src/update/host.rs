@@ -38,7 +38,7 @@ pub struct UpdateHost {
     state_as_known: PathBuf,
     boot_dir: PathBuf,
     pub programs: ProgramSource,
-    systemctl: Systemctl,
+    pub systemctl: Systemctl,
     /// Its k3s; `None` where it has none.
     node: Option<K3sNode>,
     pub wait: Duration,

@@ -9,6 +9,7 @@
 pub mod args;
 mod carry_out;
 mod host;
+mod kernel;
 pub mod last_update;
 mod packages;
 mod programs;
@@ -44,6 +45,12 @@ pub async fn update(args: UpdateArgs) -> anyhow::Result<u8> {
     ensure!(host.root.host().is_some() || args.programs.is_some(), "an update is for this host: omit --root");
     let packages = Packages::below(&host.state_dir);
     let update = UpdateRun { args, host, packages };
+    if let Some(code) = kernel::finish(&update).await? {
+        return Ok(code);
+    }
+    if update.args.kernel {
+        return kernel::run(&update).await;
+    }
     if let Some(when) = update.args.when {
         return schedule::made(&update, when).await;
     }

@@ -61,6 +61,12 @@ impl Packages {
         self.directory.join("unpacked")
     }
 
+    /// What the hooks of a kernel see in the place of the boot partition.
+    #[must_use]
+    pub fn instead_of_boot(&self) -> PathBuf {
+        self.directory.join("boot")
+    }
+
     /// What an earlier update kept, by the names of the files.
     #[must_use]
     pub fn kept(&self) -> Vec<PackageVersion> {
@@ -153,14 +159,17 @@ impl Packages {
     /// Removes what only an update under way needs.
     pub fn tidy(&self) {
         // What remains is removed before the next update.
-        let _ = [self.new_ones(), self.unpacked(), self.replaced()].map(|directory| remove(&directory));
+        let all = [self.new_ones(), self.unpacked(), self.replaced(), self.instead_of_boot()];
+        let _ = all.map(|directory| remove(&directory));
     }
 }
 
 /// The package that a file is named after.
 fn named(file: &Path) -> Option<PackageVersion> {
     let (name, rest) = file.file_name()?.to_str()?.split_once('_')?;
-    Some(PackageVersion { name: name.to_owned(), version: rest.rsplit_once('_')?.0.to_owned() })
+    // apt writes the colon of an epoch so.
+    let version = rest.rsplit_once('_')?.0.replace("%3a", ":");
+    Some(PackageVersion { name: name.to_owned(), version })
 }
 
 /// The package files in a directory.
@@ -265,4 +274,21 @@ fn flush(directory: &Path) -> anyhow::Result<()> {
 fn to_the_disk(directory: &Path) -> anyhow::Result<()> {
     let flushed = File::open(directory).and_then(|directory| directory.sync_all());
     flushed.with_context(|| format!("cannot write {} to its disk", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_after_its_package_and_a_version_with_an_epoch() {
+        for (file, name, version) in [
+            ("weaver_0.2.0~rc1_arm64.deb", "weaver", "0.2.0~rc1"),
+            ("linux-image-rpi-v8_1%3a6.12.47-1+rpt1_arm64.deb", "linux-image-rpi-v8", "1:6.12.47-1+rpt1"),
+        ] {
+            let want = PackageVersion { name: name.to_owned(), version: version.to_owned() };
+            assert_eq!(named(Path::new(file)), Some(want));
+        }
+        assert_eq!(named(Path::new("weaver.deb")), None);
+    }
 }

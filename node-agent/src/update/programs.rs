@@ -45,6 +45,9 @@ const APT: [&str; 16] = [
     "-o=APT::Get::AutomaticRemove=false",
 ];
 
+/// In a namespace of its own: mounts `$1` at `$2`, and becomes the rest.
+const APART: &str = r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#;
+
 #[derive(Debug, Clone)]
 pub struct ProgramSource {
     directory: Option<PathBuf>,
@@ -60,6 +63,12 @@ impl ProgramSource {
         let source = root.read_if_possible(UPDATE_SOURCE);
         let addresses = source.map_or_else(Vec::new, |source| apt_error::addresses(&source.text));
         Self { directory, has_own_source: root.exists(UPDATE_SOURCE), addresses }
+    }
+
+    /// The same with all of apt's sources, as for what is not ours.
+    #[must_use]
+    pub fn with_all_sources(&self) -> Self {
+        Self { has_own_source: false, ..self.clone() }
     }
 
     /// Has apt read its sources.
@@ -80,9 +89,18 @@ impl ProgramSource {
     /// # Errors
     /// dpkg does not say.
     pub async fn installed(&self) -> anyhow::Result<Vec<InstalledPackage>> {
+        self.matching(&PACKAGES).await
+    }
+
+    /// The packages that are there of these names, which may be patterns.
+    ///
+    /// # Errors
+    /// dpkg does not say.
+    pub async fn matching(&self, names: &[&str]) -> anyhow::Result<Vec<InstalledPackage>> {
         // Fails where one is not installed, and lists the others all the same.
         let format = format!("--showformat={}", dpkg::FORMAT);
-        let output = self.run("dpkg-query", ["--show", &format].into_iter().chain(PACKAGES)).await?;
+        let words = ["--show", format.as_str()].into_iter().chain(names.iter().copied());
+        let output = self.run("dpkg-query", words).await?;
         ensure!(
             matches!(output.status.code(), Some(0 | 1)),
             "dpkg-query cannot say what is installed ({}): {}",
@@ -141,6 +159,34 @@ impl ProgramSource {
     /// As [`Self::refresh`]; what is installed then, dpkg says.
     pub async fn install(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
         Ok(self.judged(&self.run("apt-get", words(&["install"], &APT, files)).await?))
+    }
+
+    /// The same, finishing first what was interrupted, with another directory in the place of the boot partition: the
+    /// hooks of a kernel write the files of a start there, and not one of them whole.
+    ///
+    /// # Errors
+    /// As [`Self::install`].
+    pub async fn install_apart(
+        &self,
+        files: &[PathBuf],
+        instead: &Path,
+        boot: &Path,
+    ) -> anyhow::Result<Result<(), UpgradeRefusal>> {
+        let configure = words(&["--force-confdef", "--force-confold"], &["--configure", "-a"], &[]);
+        self.apart(instead, boot, "dpkg", configure).await?;
+        Ok(self.judged(&self.apart(instead, boot, "apt-get", words(&["install"], &APT, files)).await?))
+    }
+
+    async fn apart(
+        &self,
+        instead: &Path,
+        boot: &Path,
+        program: &str,
+        words: Vec<OsString>,
+    ) -> anyhow::Result<Output> {
+        let first = ["--mount", "sh", "-c", APART, "sh"].map(OsString::from);
+        let paths = [instead, boot, &self.program(program)].map(|path| path.as_os_str().to_owned());
+        self.run("unshare", first.into_iter().chain(paths).chain(words)).await
     }
 
     /// Finishes what was interrupted, as well as it can be.
@@ -247,9 +293,12 @@ impl ProgramSource {
         output(command).await
     }
 
+    fn program(&self, program: &str) -> PathBuf {
+        self.directory.as_ref().map_or(program.into(), |dir| dir.join(program))
+    }
+
     fn command(&self, program: &str) -> Command {
-        let mut command =
-            Command::new(self.directory.as_ref().map_or(program.into(), |dir| dir.join(program)));
+        let mut command = Command::new(self.program(program));
         command
             .env("LC_ALL", "C.UTF-8")
             // glibc before 2.39 prefers it to C.UTF-8, and the output is parsed.

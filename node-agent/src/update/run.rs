@@ -7,6 +7,7 @@ use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 use weaver_diagnostics::exit_code;
+use weaver_diagnostics::kernel_trial::record::KernelTrial;
 use weaver_diagnostics::package_update::definitions::unknown_to;
 use weaver_diagnostics::package_update::plan::{
     KEPT, PackageChange, PackageVersion, UpdateFacts, UpdatePlan, UpgradeRefusal, is_downgrade,
@@ -21,7 +22,7 @@ use super::last_update;
 use super::packages::{Packages, files};
 use crate::backup;
 use crate::node_lock::Busy;
-use crate::upgrade::journal::{self, Journal};
+use crate::upgrade::journal::{self, Journal, Recorded};
 use crate::upgrade::say::{refused, say};
 
 /// Pause between two attempts to take the lock of the node.
@@ -64,12 +65,15 @@ struct FetchedPackages {
 
 impl UpdateRun {
     pub(super) async fn run(&self) -> anyhow::Result<UpdateOutcome> {
-        if self.host.root.host().is_some() && !nix::unistd::geteuid().is_root() {
-            let what = "only root may install packages".to_owned();
-            return Ok(UpdateOutcome::Refused(vec![UpgradeRefusal::new(what, "put `sudo` in front")]));
+        if let Some(refusal) = self.not_root() {
+            return Ok(UpdateOutcome::Refused(vec![refusal]));
         }
-        let journal = self.lock().await?;
+        let journal = self.lock::<UpdateRecord>().await?;
         backup::journal::ensure_whole(&self.host.state_dir)?;
+        ensure!(
+            journal::last::<KernelTrial>(&self.host.state_dir)?.is_none_or(|trial| trial.has_ended()),
+            "a trial of a kernel has not ended: `sudo weaver node update --kernel` completes it first"
+        );
         if let Some(last) = journal::last::<UpdateRecord>(&self.host.state_dir)?
             && let Some(code) = self.finish(&journal, last).await?
         {
@@ -120,12 +124,12 @@ impl UpdateRun {
     }
 
     /// Nothing tries again for a boot, and a timer does the next night: both wait.
-    async fn lock(&self) -> anyhow::Result<Journal<UpdateRecord>> {
+    pub(super) async fn lock<R: Recorded>(&self) -> anyhow::Result<Journal<R>> {
         let patience = Duration::from_secs(self.args.lock_timeout);
         let until = Instant::now() + patience;
         let mut is_reported = false;
         loop {
-            let locked = Journal::<UpdateRecord>::lock(&self.host.state_dir);
+            let locked = Journal::<R>::lock(&self.host.state_dir);
             let Some(Busy(what)) = locked.as_ref().err().and_then(|error| error.downcast_ref()) else {
                 return locked;
             };
@@ -140,8 +144,13 @@ impl UpdateRun {
         }
     }
 
+    pub(super) fn not_root(&self) -> Option<UpgradeRefusal> {
+        let is_other = self.host.root.host().is_some() && !nix::unistd::geteuid().is_root();
+        is_other.then(|| UpgradeRefusal::new("only root may install packages", "put `sudo` in front"))
+    }
+
     /// Why nothing is installed, where that was not requested or cannot be confirmed.
-    fn stays_at_a_look(&self) -> Option<&'static str> {
+    pub(super) fn stays_at_a_look(&self) -> Option<&'static str> {
         if self.args.node.dry_run {
             Some("")
         } else if !self.args.yes && !io::stdin().is_terminal() {
@@ -179,7 +188,7 @@ impl UpdateRun {
     }
 
     /// Has the user agreed, by a flag or on the terminal?
-    fn agreed(&self) -> anyhow::Result<bool> {
+    pub(super) fn agreed(&self) -> anyhow::Result<bool> {
         if self.args.yes {
             return Ok(true);
         }

@@ -199,7 +199,9 @@ fn an_update_is_made_where_it_is_asked_for_and_completed_where_it_was_cut_off() 
     }
     assert!(units["weaver-update.service"].service("ExecStart").unwrap().contains(" update --yes --when "));
     let resume = &units["weaver-update-resume.service"];
-    assert!(resume.has("Unit", "ConditionPathExists", "/var/lib/weaver/update.json"));
+    for record in ["update.json", "kernel.json"] {
+        assert!(resume.has("Unit", "ConditionPathExists", &format!("|/var/lib/weaver/{record}")), "{record}");
+    }
     assert!(resume.has("Install", "WantedBy", "multi-user.target"), "no one types it on a headless board");
     assert!(resume.service("ExecStart").unwrap().contains(" update --resume "), "it begins nothing new");
     for name in UNCONFINED {

@@ -117,9 +117,9 @@ macro_rules! k3s_rows {
             commands: ["sudo weaver node rollback"],
         }
         UpdateInterrupted = "F-17" "update-interrupted" Warn {
-            title: "An update of Config Weaver was interrupted and not verified.",
+            title: "An update of Config Weaver or of the kernel was interrupted and not verified.",
             cause: "The power failed or the process was killed while packages were being installed, verified or \
-                restored. Each program is either the old or the new one, never half of both.",
+                restored, or a kernel was on trial. Each program is either the old or the new one, never half of both.",
             remedy: "reboot, or run the update again: either completes the interrupted one first",
             commands: ["sudo weaver node update"],
         }

@@ -1,11 +1,18 @@
 #!/bin/sh
-# Stands for apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, tar and systemctl. What is installed is in state/: a file
-# of each package with its version and its status. `kill` names a call before or after which the caller is killed,
-# `stop` one at which it gets SIGTERM, `fail` one that fails after half of its work.
+# Stands for apt-get, apt-cache, dpkg, dpkg-query, dpkg-deb, tar, systemctl, depmod, mkinitramfs and unshare. What is
+# installed is in state/: a file of each package with its version and its status. `kill` names a call before or after
+# which the caller is killed, `stop` one at which it gets SIGTERM, `fail` one that fails after half of its work.
 set -u
 here=$(dirname "$0")/..
 state=$here/state
 me=${0##*/}
+# In the namespace it becomes the rest; what it would mount, it writes to.
+if [ "$me" = unshare ]; then
+  [ -d "$6" ] && [ -d "$7" ] || exit 99
+  echo "$8" >>"$6/seen"
+  shift 7
+  exec "$@"
+fi
 [ "$me" = systemctl ] || [ -z "${LANGUAGE-}" ] || { echo "this would not be English" >&2; exit 99; }
 # Options before the word that is the call.
 [ "$me" != systemctl ] || while :; do case $1 in --*) shift ;; *) break ;; esac; done
@@ -43,7 +50,7 @@ case $call in
     printf 'Inst weaver [0.1] (0.2 localhost [amd64])\nInst libother (1.0 Debian:13 [amd64])\nConf libother (1.0 Debian:13 [amd64])\n'
     ;;
   "apt-get download")
-    for word in "$@"; do case $word in *=0*) echo new >"${word%=*}_${word#*=}_amd64.deb" ;; esac; done
+    for word in "$@"; do case $word in *=[0-9]*) echo new >"${word%=*}_${word#*=}_amd64.deb" ;; esac; done
     fails
     ;;
   "apt-get install" | "dpkg install")
@@ -65,6 +72,9 @@ case $call in
   "dpkg-query --show")
     if is fail "$call"; then cat "$here/words" >&2; exit 2; fi
     for file in "$state"/*; do
+      wanted=
+      for word in "$@"; do case ${file##*/} in $word) wanted=yes ;; esac; done
+      [ -n "$wanted" ] || continue
       while read -r version status; do printf '%s\t%s \t%s\t100\n' "${file##*/}" "$status" "$version"; done <"$file"
     done
     exit 1
@@ -86,6 +96,30 @@ case $call in
       sed 's/^/conffile /' "$1/DEBIAN/conffiles"
     } >"$2/${name}_$(sed -n 's/^Version: //p' "$1/DEBIAN/control")_amd64.deb"
     ;;
+  # A kernel, of the release in its name.
+  "dpkg-deb --extract")
+    release=${2##*/linux-image-}
+    release=${release%%_*}
+    case $release in
+      [0-9]*)
+        mkdir -p "$3/boot" "$3/usr/lib/modules/$release" "$3/usr/lib/linux-image-$release/broadcom"
+        echo "kernel $release" >"$3/boot/vmlinuz-$release"
+        echo module >"$3/usr/lib/modules/$release/x.ko"
+        echo "tree $release" >"$3/usr/lib/linux-image-$release/broadcom/bcm2711-rpi-4-b.dtb"
+        ;;
+    esac
+    fails
+    ;;
+  "apt-cache show")
+    while [ $# -gt 1 ]; do shift; done
+    cat "$here/show-$1"
+    ;;
+  "depmod "*) [ -d "$here/root/lib/modules/$1" ] || exit 1 ;;
+  "mkinitramfs -o")
+    fails
+    echo "initramfs $3" >"$2"
+    ;;
+  "systemctl reboot") echo "$*" >>"$here/reboots" ;;
   "dpkg-deb --fsys-tarfile") [ -d "$here/definitions" ] && exec tar --create --directory "$here/definitions" . ;;
   "systemctl show")
     state_of=active

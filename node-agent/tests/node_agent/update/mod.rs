@@ -1,6 +1,7 @@
 //! `update` on hosts that are directories, with replacements for apt and dpkg: what it does, where it can be
 //! interrupted, and its messages. tests/devstack/packages.sh does it with Debian's own.
 
+mod kernel;
 mod one_at_a_time;
 mod resumed;
 mod scheduled_reboot;
@@ -23,7 +24,9 @@ impl UpdateTestHost {
     /// Two packages at 0.1, units that run, and a source that has 0.2.
     fn new() -> Self {
         let host = Self { dir: tempfile::tempdir().unwrap() };
-        for program in ["apt-get", "apt-cache", "dpkg", "dpkg-query", "dpkg-deb", "systemctl"] {
+        let kernel = ["depmod", "mkinitramfs", "unshare"];
+        let all = ["apt-get", "apt-cache", "dpkg", "dpkg-query", "dpkg-deb", "systemctl"];
+        for program in all.into_iter().chain(kernel) {
             host.write(&format!("bin/{program}"), FAKE);
             fs::set_permissions(host.path(&format!("bin/{program}")), fs::Permissions::from_mode(0o755))
                 .unwrap();
