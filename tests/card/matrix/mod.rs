@@ -9,6 +9,7 @@ mod data_disk;
 mod fault;
 mod imager;
 mod joined;
+mod kernel_trial;
 mod killed;
 mod memory;
 mod names;
