@@ -116,6 +116,10 @@ fn a_card_without_a_network_runs_a_pod_from_its_images() {
     machine.wait_for_ssh(BOOT).unwrap();
     let images = machine.run("k3s ctr images ls -q").unwrap();
     assert!(images.contains("docker.io/weaver-test/pod"), "{images}");
-    let phase = machine.run("k3s kubectl get pod from-the-card -o jsonpath={.status.phase}").unwrap();
-    assert_eq!(phase, "Running");
+    // The kubelet reports it some time after the pod has begun to write.
+    let phase = "k3s kubectl get pod from-the-card -o jsonpath={.status.phase}";
+    until("the pod is reported as running", || {
+        let phase = machine.run(phase)?;
+        Ok(if phase == "Running" { Ok(()) } else { Err(phase) })
+    });
 }
