@@ -86,8 +86,12 @@ fn a_card_that_joins_starts_the_other_k3s_and_says_what_its_server_lacks() {
     assert!(said["reason"].as_str().unwrap().contains("J-03"), "{said:#}");
     assert!(!said.to_string().contains("hunter2"));
 
-    let drop_in =
-        format!("printf 'tls-san+:\\n- {HOST}\\n' > /etc/rancher/k3s/config.yaml.d/91-address.yaml");
+    // Those that join get an address of the API server. That of its own network is the worker's own here.
+    let drop_in = format!(
+        "printf 'tls-san+:\\n- {HOST}\\nadvertise-address: {HOST}\\nadvertise-port: {}\\n' \
+         > /etc/rancher/k3s/config.yaml.d/91-address.yaml",
+        server.ports().api
+    );
     server.run(&drop_in).unwrap();
     server.run_within("weaver-node-agent repair names", BOOT).unwrap();
     wait_for(&mut worker, &[]);
@@ -98,7 +102,8 @@ fn a_card_that_joins_starts_the_other_k3s_and_says_what_its_server_lacks() {
         for what in ["node/worker", "nodereport/worker"] {
             until(&format!("{what} in the cluster"), || {
                 let found = server.attempt(&format!("k3s kubectl get {what} -o name"), BOOT)?;
-                Ok(if found.code == 0 { Ok(()) } else { Err(found.stderr) })
+                let said = || worker.run("journalctl -b -u k3s-agent --no-pager -n 5").unwrap_or_default();
+                Ok(if found.code == 0 { Ok(()) } else { Err(found.stderr + &said()) })
             });
         }
     }
