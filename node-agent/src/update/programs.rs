@@ -45,6 +45,10 @@ const APT: [&str; 16] = [
     "-o=APT::Get::AutomaticRemove=false",
 ];
 
+/// Where an installation was cut off, a dependency is broken, and apt refuses files that would mend it without the
+/// option.
+const INSTALL: [&str; 2] = ["install", "--fix-broken"];
+
 /// In a namespace of its own: mounts `$1` at `$2`, and becomes the rest.
 const APART: &str = r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#;
 
@@ -158,7 +162,7 @@ impl ProgramSource {
     /// # Errors
     /// As [`Self::refresh`]; what is installed then, dpkg says.
     pub async fn install(&self, files: &[PathBuf]) -> anyhow::Result<Result<(), UpgradeRefusal>> {
-        Ok(self.judged(&self.run("apt-get", words(&["install"], &APT, files)).await?))
+        Ok(self.judged(&self.run("apt-get", words(&INSTALL, &APT, files)).await?))
     }
 
     /// The same, finishing first what was interrupted, with another directory in the place of the boot partition: the
@@ -174,7 +178,7 @@ impl ProgramSource {
     ) -> anyhow::Result<Result<(), UpgradeRefusal>> {
         let configure = words(&["--force-confdef", "--force-confold"], &["--configure", "-a"], &[]);
         self.apart(instead, boot, "dpkg", configure).await?;
-        Ok(self.judged(&self.apart(instead, boot, "apt-get", words(&["install"], &APT, files)).await?))
+        Ok(self.judged(&self.apart(instead, boot, "apt-get", words(&INSTALL, &APT, files)).await?))
     }
 
     async fn apart(

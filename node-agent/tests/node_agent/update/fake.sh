@@ -55,6 +55,16 @@ case $call in
     ;;
   "apt-get install" | "dpkg install")
     is locked yes && { echo "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt)" >&2; exit 100; }
+    # As apt does where the packages need each other in one version, and one has it already.
+    case "$call $*" in
+      dpkg\ * | *\ --fix-broken\ *) ;;
+      *)
+        [ "$(cut -d' ' -f1 "$state/config-weaver")" = "$(cut -d' ' -f1 "$state/weaver")" ] || {
+          echo "E: Unmet dependencies. Try 'apt --fix-broken install' with no packages (or specify a solution)." >&2
+          exit 100
+        }
+        ;;
+    esac
     for word in "$@"; do
       case $word in
         *.deb)
