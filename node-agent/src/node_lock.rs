@@ -17,9 +17,12 @@ use serde::{Deserialize, Serialize};
 
 /// The file in the state directory.
 const NAME: &str = "node.lock";
-/// How long to wait for it.
+/// How long to wait for it in any case: a process that is just being started has it for a moment, open as all files of
+/// the one that starts it.
 const STARTING: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
+/// Pause between two attempts after that.
+const PATIENT_POLL: Duration = Duration::from_secs(1);
 /// What a process of the timer's backup has at the end of a line of its `/proc/PID/cgroup`.
 const TIMERS_BACKUP: &str = "/weaver-backup.service";
 
@@ -30,6 +33,16 @@ pub struct Busy(
     /// What runs.
     pub String,
 );
+
+impl Busy {
+    /// By what is in the file of the lock.
+    fn of(path: &Path) -> Self {
+        let holder = holder(path);
+        let cgroup = holder.as_ref().map(|holder| format!("/proc/{}/cgroup", holder.pid));
+        let cgroup = cgroup.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        Self(running(holder, &cgroup))
+    }
+}
 
 /// What is in the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +65,20 @@ impl NodeLock {
     /// # Errors
     /// [`Busy`], or the lock cannot be made.
     pub fn take(state_dir: &Path, what: &str) -> anyhow::Result<Self> {
+        Self::take_within(state_dir, what, Duration::ZERO, |_| {})
+    }
+
+    /// The same, but waits for that long while something else changes this node: `waits` gets to know what, once. Blocks
+    /// its thread.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn take_within(
+        state_dir: &Path,
+        what: &str,
+        patience: Duration,
+        waits: impl FnOnce(&Busy),
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(state_dir)
             .with_context(|| format!("cannot make {}: run this as root", state_dir.display()))?;
         let path = state_dir.join(NAME);
@@ -60,19 +87,24 @@ impl NodeLock {
         let open = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let mut file = open.with_context(cannot)?;
         file.set_permissions(Permissions::from_mode(0o600)).with_context(cannot)?;
-        // A process that is just being started has it for a moment, open as all files of the one that starts it.
-        let until = Instant::now() + STARTING;
+        let (begun, mut waits) = (Instant::now(), Some(waits));
         while let Err(error) = file.try_lock() {
             if let TryLockError::Error(error) = error {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
             }
-            if Instant::now() >= until {
-                let holder = holder(&path);
-                let cgroup = holder.as_ref().map(|holder| format!("/proc/{}/cgroup", holder.pid));
-                let cgroup = cgroup.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-                bail!(Busy(running(holder, &cgroup)));
+            let waited = begun.elapsed();
+            if waited < STARTING {
+                sleep(POLL);
+                continue;
             }
-            sleep(POLL);
+            let busy = Busy::of(&path);
+            if waited >= patience {
+                bail!(busy);
+            }
+            if let Some(waits) = waits.take() {
+                waits(&busy);
+            }
+            sleep(PATIENT_POLL);
         }
         let since = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let holder = Holder { what: what.to_owned(), pid: std::process::id(), since };
@@ -148,6 +180,23 @@ mod tests {
         }
         let _held = NodeLock::take(&state, "a backup").unwrap();
         assert!(runs(&state, "a backup"));
+    }
+
+    #[test]
+    fn what_is_patient_says_for_what_it_waits_and_changes_the_node_after_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut held = Some(NodeLock::take(dir.path(), "a restore").unwrap());
+        let (begun, patience) = (Instant::now(), STARTING + POLL);
+        let error = NodeLock::take_within(dir.path(), "an update", patience, |_| {}).unwrap_err();
+        assert!(error.is::<Busy>() && begun.elapsed() >= patience, "{error} after {:?}", begun.elapsed());
+        let mut said = String::new();
+        let waits = |busy: &Busy| {
+            said = busy.to_string();
+            drop(held.take());
+        };
+        let _held = NodeLock::take_within(dir.path(), "an update", Duration::from_mins(10), waits).unwrap();
+        assert!(said.starts_with("a restore is running on this node (process "), "{said}");
+        assert!(runs(dir.path(), "an update"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
-use tokio::time::{Instant, sleep};
+use tokio::task::spawn_blocking;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::kernel_trial::record::KernelTrial;
 use weaver_diagnostics::package_update::definitions::unknown_to;
@@ -24,9 +24,6 @@ use crate::backup;
 use crate::node_lock::Busy;
 use crate::upgrade::journal::{self, Journal, Recorded};
 use crate::upgrade::say::{refused, say};
-
-/// Pause between two attempts to take the lock of the node.
-const POLL: Duration = Duration::from_secs(2);
 
 pub(super) struct UpdateRun {
     pub(super) args: UpdateArgs,
@@ -124,24 +121,14 @@ impl UpdateRun {
     }
 
     /// Nothing tries again for a boot, and a timer does the next night: both wait.
-    pub(super) async fn lock<R: Recorded>(&self) -> anyhow::Result<Journal<R>> {
+    pub(super) async fn lock<R: Recorded + Send + 'static>(&self) -> anyhow::Result<Journal<R>> {
+        let state_dir = self.host.state_dir.clone();
         let patience = Duration::from_secs(self.args.lock_timeout);
-        let until = Instant::now() + patience;
-        let mut is_reported = false;
-        loop {
-            let locked = Journal::<R>::lock(&self.host.state_dir);
-            let Some(Busy(what)) = locked.as_ref().err().and_then(|error| error.downcast_ref()) else {
-                return locked;
-            };
-            if Instant::now() >= until {
-                return locked;
-            }
-            if !is_reported {
-                say(&format!("{what}: waiting for its end for up to {} s", patience.as_secs()));
-                is_reported = true;
-            }
-            sleep(POLL).await;
-        }
+        let waits = move |Busy(what): &Busy| {
+            say(&format!("{what}: waiting for its end for up to {} s", patience.as_secs()));
+        };
+        let locking = spawn_blocking(move || Journal::<R>::lock_within(&state_dir, patience, waits));
+        locking.await.context("waiting for the lock of this node")?
     }
 
     pub(super) fn not_root(&self) -> Option<UpgradeRefusal> {

@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -18,7 +19,7 @@ use weaver_host::durable_file;
 
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
-use crate::node_lock::{self, NodeLock};
+use crate::node_lock::{self, Busy, NodeLock};
 
 /// A record that is kept in a journal of its own.
 pub trait Recorded: Serialize + DeserializeOwned {
@@ -87,7 +88,19 @@ impl<R: Recorded> Journal<R> {
     /// # Errors
     /// It cannot be made, or something else changes this node.
     pub fn lock(directory: &Path) -> anyhow::Result<Self> {
-        let lock = NodeLock::take(directory, R::WHAT)?;
+        Self::lock_within(directory, Duration::ZERO, |_| {})
+    }
+
+    /// The same, with the patience of [`NodeLock::take_within`].
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_within(
+        directory: &Path,
+        patience: Duration,
+        waits: impl FnOnce(&Busy),
+    ) -> anyhow::Result<Self> {
+        let lock = NodeLock::take_within(directory, R::WHAT, patience, waits)?;
         Ok(Self { directory: directory.to_owned(), lock, of: PhantomData })
     }
 
