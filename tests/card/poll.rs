@@ -4,14 +4,27 @@ use std::time::{Duration, Instant};
 
 /// Under emulation all takes its time: k3s 100 s to start again, and twice that where the builder has other work.
 pub const LIMIT: Duration = Duration::from_mins(8);
-const LOOK: Duration = Duration::from_secs(2);
+/// How often to look: a longer wait looks less often, since each look costs the guest a second of its time.
+const LOOKS: u32 = 240;
 
 /// Looks until it is so.
 ///
 /// # Panics
 /// When it is not in time, with what was seen last.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> anyhow::Result<Result<T, String>>) -> T {
-    let deadline = Instant::now() + LIMIT;
+pub fn until<T>(what: &str, look: impl FnMut() -> anyhow::Result<Result<T, String>>) -> T {
+    until_within(LIMIT, what, look)
+}
+
+/// The same with a limit of its own.
+///
+/// # Panics
+/// As [`until`].
+pub fn until_within<T>(
+    limit: Duration,
+    what: &str,
+    mut look: impl FnMut() -> anyhow::Result<Result<T, String>>,
+) -> T {
+    let deadline = Instant::now() + limit;
     loop {
         let seen = match look() {
             Ok(Ok(found)) => return found,
@@ -21,8 +34,8 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> anyhow::Result<Result<T, S
         assert!(
             Instant::now() < deadline,
             "{what} did not come within {} s; last seen: {seen}",
-            LIMIT.as_secs()
+            limit.as_secs()
         );
-        std::thread::sleep(LOOK);
+        std::thread::sleep(limit / LOOKS);
     }
 }

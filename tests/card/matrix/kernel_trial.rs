@@ -2,18 +2,19 @@
 //! lacks, and the firmware.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weaver_image::boot::machine::Machine;
 use weaver_image::boot::running::End;
 use weaver_image::booted::{machine, wait_for_unit};
+
+use crate::poll::until_within;
 
 const BOOT: Duration = Duration::from_mins(15);
 /// For a command in the guest, and for what makes an initramfs there.
 const COMMAND: Duration = Duration::from_mins(30);
 /// Twice that, and a proof.
 const KEPT: Duration = Duration::from_hours(1);
-const LOOK: Duration = Duration::from_secs(5);
 
 /// The running kernel with another release in it, of the same length, as a package that apt has. Debian's modules are
 /// bound to symbols and not to the release.
@@ -90,15 +91,11 @@ fn asked(mut machine: Machine, made: &str) -> Machine {
 
 /// Waits until the record says so, and what a boot completes has ended.
 fn wait_for_phase(machine: &Machine, phase: &str, limit: Duration) {
-    let deadline = Instant::now() + limit;
-    loop {
-        let record = machine.run("cat /var/lib/weaver/kernel.json");
-        if record.as_ref().is_ok_and(|record| record.contains(&format!("\"phase\": \"{phase}\""))) {
-            break;
-        }
-        assert!(Instant::now() < deadline, "not {phase} within {} s: {record:?}", limit.as_secs());
-        sleep(LOOK);
-    }
+    let wanted = format!("\"phase\": \"{phase}\"");
+    until_within(limit, &format!("the phase {phase}"), || {
+        let record = machine.run("cat /var/lib/weaver/kernel.json")?;
+        Ok(if record.contains(&wanted) { Ok(()) } else { Err(record) })
+    });
     let ends =
         "while [ \"$(systemctl show -P ActiveState weaver-update-resume)\" = activating ]; do sleep 2; done";
     machine.run_within(ends, BOOT).unwrap();
