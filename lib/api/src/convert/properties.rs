@@ -1,7 +1,7 @@
 //! Properties of conversion: there and back is the identity, with the defaults of the stored version filled in
 //! between, and no text in the annotation gets into a visible field.
 
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -34,6 +34,28 @@ fn names() -> impl Strategy<Value = Value> {
 
 fn set_of_names() -> impl Strategy<Value = Value> {
     proptest::collection::btree_set("[a-d]", 0..4).prop_map(|names| json!(names))
+}
+
+pub(super) fn any_leaf() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,6}".prop_map(Value::from),
+    ]
+}
+
+/// Any value with such leaves and such names of its fields.
+pub(super) fn any_value(
+    leaf: impl Strategy<Value = Value> + 'static,
+    names: impl Strategy<Value = String> + Clone + 'static,
+) -> impl Strategy<Value = Value> {
+    leaf.prop_recursive(4, 16, 4, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(Value::from),
+            btree_map(names.clone(), inner, 0..4).prop_map(|fields| json!(fields)),
+        ]
+    })
 }
 
 fn any_old_sync() -> impl Strategy<Value = Value> {
