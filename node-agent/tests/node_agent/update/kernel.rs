@@ -1,7 +1,6 @@
 //! `update --kernel` on a Raspberry Pi that is a directory: what a trial leaves where it is kept, refused, or cut off.
 
 use std::fs;
-use std::process::Command;
 
 use super::UpdateTestHost;
 
@@ -106,12 +105,7 @@ fn a_kernel_that_is_proven_on_trial_is_installed_and_started_from_then_on() {
     );
     assert_eq!(on_boot(&host, &format!("weaver-kernel/vmlinuz-{NEW}")), format!("kernel {NEW}\n"));
     assert_eq!(on_boot(&host, "weaver-kernel/cmdline.txt"), "panic=10 root=x\n");
-    let report = Command::new(env!("CARGO_BIN_EXE_weaver-node-agent"))
-        .args(["preflight", "--root"])
-        .arg(host.path("root"))
-        .output()
-        .unwrap();
-    let report = String::from_utf8(report.stdout).unwrap();
+    let report = host.preflight();
     assert!(report.contains("F-17") && report.contains(&format!("a trial of kernel {NEW}")), "{report}");
     for flags in [&["--yes"][..], &["--yes", "--when", "daily"], &["--kernel", "--dry-run"]] {
         let (code, said) = host.update(flags);

@@ -79,6 +79,13 @@ impl UpdateTestHost {
         (output.status.code(), String::from_utf8(said).unwrap())
     }
 
+    /// The report of `preflight`.
+    fn preflight(&self) -> String {
+        let mut agent = Command::new(env!("CARGO_BIN_EXE_weaver-node-agent"));
+        let output = agent.args(["preflight", "--root"]).arg(self.path("root")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// The versions that are installed, and whether each is whole.
     fn installed(&self) -> Vec<String> {
         let state = |name| fs::read_to_string(self.path(&format!("state/{name}"))).unwrap().trim().to_owned();
@@ -321,12 +328,7 @@ fn cut_off_anywhere_the_next_run_ends_in_the_new_or_the_old() {
             host.write("kill", &at);
             let (killed, said) = host.update(&["--yes"]);
             assert_eq!(killed, None, "{at}: {said}");
-            let report = Command::new(env!("CARGO_BIN_EXE_weaver-node-agent"))
-                .args(["preflight", "--root"])
-                .arg(host.path("root"))
-                .output()
-                .unwrap();
-            let report = String::from_utf8(report.stdout).unwrap();
+            let report = host.preflight();
             let is_begun = host.record().contains("forward") || host.record().contains("\"back\"");
             assert_eq!(report.contains("F-17"), is_begun, "{at}: {report}");
             let (ended, said) = host.update(&["--yes"]);
