@@ -189,10 +189,8 @@ fn is_news<K: Reconcile>(known: &States<K::Memory>, resource: &DeserializeGuard<
     entry.own_status.lock().is_news(resource.meta(), status)
 }
 
-/// Takes out what fills memory and is never read here: who set which field, which is most of an object with
-/// many targets, and what other tools and people wrote.
+/// Takes out what fills memory and is never read here: what other tools and people wrote.
 fn keep_what_is_read(meta: &mut ObjectMeta, is_read: fn(&str) -> bool) {
-    meta.managed_fields = None;
     for map in [&mut meta.labels, &mut meta.annotations].into_iter().flatten() {
         map.retain(|key, _| is_read(key));
     }

@@ -281,7 +281,8 @@ fn no_lease(error: CallError) -> anyhow::Error {
     anyhow::Error::new(error).context(remedy)
 }
 
-/// The operator's own client, the one that all tenants share, and the one for the lease, which no fence blocks.
+/// The operator's own client, the one that all tenants share, and the one for the lease, which no fence blocks. None of
+/// them gives `managedFields`, often half of an object: nothing here reads or keeps it.
 async fn clients(
     config: &Config,
     fence: &Fence,

@@ -131,7 +131,6 @@ impl Accounts<'_> {
                 if !is_wanted && !is_made_by(self.owner, &meta) {
                     continue;
                 }
-                meta.managed_fields = None;
                 if !is_wanted {
                     let mark = (TOKEN_UID_LABEL.to_owned(), self.owner.uid.clone());
                     (meta.labels, meta.annotations) = (Some([mark].into()), None);

@@ -113,10 +113,9 @@ pub struct WatchedObject {
 }
 
 impl WatchedObject {
-    /// Of the object with this metadata. `managedFields`, often half of it, is never read.
+    /// Of the object with this metadata.
     #[must_use]
-    pub fn of(mut meta: ObjectMeta, may_be_whole: bool) -> Self {
-        meta.managed_fields = None;
+    pub fn of(meta: ObjectMeta, may_be_whole: bool) -> Self {
         let owner = meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION));
         let owner = hash(owner.map_or("", String::as_str));
         let all = Some(json(&meta)).filter(|all| may_be_whole && all.len() <= WHOLE);
