@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
@@ -16,6 +15,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 use weaver_devstack::steps::say;
 use weaver_devstack::{download, files};
+use weaver_host::durable_file;
 
 use crate::build::build_dir;
 use crate::elf::{self, ElfFacts, ProgramOrigin};
@@ -249,8 +249,8 @@ pub fn prepare(
     let in_place = |from: &Path, dir: &Path| -> Result<PathBuf> {
         let to = dir.join(from.file_name().unwrap_or_default());
         // Its content first, then its name: a power cut must not leave an empty file there.
-        let moved = File::open(from).and_then(|file| file.sync_all()).and_then(|()| fs::rename(from, &to));
-        moved.map_err(|error| files::explained(&to, error))?;
+        durable_file::flush(from)?;
+        fs::rename(from, &to).map_err(|error| files::explained(&to, error))?;
         Ok(to)
     };
     let sha256 = download::sha256(&stripped)?;

@@ -13,9 +13,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use nix::sys::statfs::{MSDOS_SUPER_MAGIC, statfs};
-use weaver_host::durable_file::{self, WriteError, if_there};
+use weaver_host::durable_file::{self, FlushError, WriteError, if_there};
 
 /// The most holes ahead of a file that are filled.
 const HOLES: usize = 64;
@@ -43,14 +42,13 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
     replaced
 }
 
-/// Writes the file system of a path to its disk: renaming a file on a FAT is on the card only when all of it is.
+/// Writes all of the file system of a path to its disk: without that a rename on a FAT is not there.
 ///
 /// # Errors
 /// It cannot be opened or written.
-pub fn to_the_card(path: &Path) -> anyhow::Result<()> {
-    let Some(directory) = path.parent() else { return Ok(()) };
-    let opened = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
-    nix::unistd::syncfs(&opened).with_context(|| format!("cannot write {} to its disk", directory.display()))
+pub fn flush_file_system(path: &Path) -> Result<(), FlushError> {
+    let flushed = File::open(path).and_then(|opened| Ok(nix::unistd::syncfs(&opened)?));
+    flushed.map_err(|source| FlushError { path: path.to_owned(), source })
 }
 
 /// Fills each hole before the file that is big enough for its `.new`, and leaves one behind it.

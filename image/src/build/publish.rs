@@ -4,7 +4,7 @@
 //! comes last; so where `….sha256` exists, the packed image and the lists are of the same build. Failure: the old files
 //! stay.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,6 +13,7 @@ use tempfile::NamedTempFile;
 use weaver_devstack::download::sha256;
 use weaver_devstack::files;
 use weaver_devstack::steps::say;
+use weaver_host::durable_file;
 
 use super::image_name::ImageName;
 use super::options::BuildOptions;
@@ -147,7 +148,7 @@ pub fn put(
     persist(file, &xz)?;
     files::replace(&out.join("os-list.json"), list.as_bytes(), MODE)?;
     files::replace(&sum, format!("{}  {name}.img.xz\n", hashes.1).as_bytes(), MODE)?;
-    File::open(out)?.sync_all()?;
+    durable_file::flush(out)?;
     Ok(raw)
 }
 

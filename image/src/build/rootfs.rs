@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 use weaver_devstack::files;
 use weaver_devstack::steps::say;
+use weaver_host::durable_file;
 
 use super::debian_kernel::DebianKernel;
 use super::tools::BuildLogs;
@@ -137,14 +138,14 @@ pub fn make(
     is_whole(partial.path()).with_context(|| format!("see {}", logs.path("root file system").display()))?;
     // Their content first, then the name: a power cut must not leave an empty file in the cache.
     for file in fs::read_dir(partial.path())? {
-        File::open(file?.path())?.sync_all()?;
+        durable_file::flush(&file?.path())?;
     }
-    File::open(partial.path())?.sync_all()?;
+    durable_file::flush(partial.path())?;
     if directory.exists() && !build_dir::remove_unused(&directory)? {
         bail!("another build uses {}; wait until it has ended", directory.display());
     }
     fs::rename(partial.keep(), &directory).context("putting the root file system into the cache")?;
-    File::open(&store)?.sync_all()?;
+    durable_file::flush(&store)?;
     clear(&store, &directory)?;
     RootFs::take(directory)
 }

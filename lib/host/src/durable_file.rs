@@ -15,6 +15,14 @@ pub struct WriteError {
     pub source: io::Error,
 }
 
+/// What was written may be lost in a power cut.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {} to its disk", path.display())]
+pub struct FlushError {
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
 /// How a file is written.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteOptions<'a> {
@@ -75,7 +83,15 @@ fn write_temporary(path: &Path, temporary: &Path, content: &[u8], how: &WriteOpt
 /// # Errors
 /// It cannot be opened or flushed.
 pub fn flush_directory_of(path: &Path) -> io::Result<()> {
-    platform::flush_directory(directory_of(path))
+    platform::flush(directory_of(path))
+}
+
+/// Flushes the content of a file, or the names in a directory.
+///
+/// # Errors
+/// It cannot be opened or flushed.
+pub fn flush(path: &Path) -> Result<(), FlushError> {
+    platform::flush(path).map_err(|source| FlushError { path: path.to_owned(), source })
 }
 
 /// Makes a file that is not there yet, and flushes it. A failure may leave a part of it.
@@ -138,6 +154,17 @@ mod tests {
         let error = replace(&path, b"x", 0o640).unwrap_err();
         assert!(error.to_string().ends_with(&path.display().to_string()), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_and_a_directory_are_flushed_and_what_is_not_there_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let error = flush(&path).unwrap_err().to_string();
+        assert_eq!(error, format!("cannot write {} to its disk", path.display()));
+        fs::write(&path, "x").unwrap();
+        flush(&path).unwrap();
+        flush(dir.path()).unwrap();
     }
 
     #[cfg(unix)]

@@ -22,8 +22,8 @@ use self::unix as here;
 use self::windows as here;
 pub use here::{
     EDITOR, SSH_MISSING, Signals, caller, canonicalize, create_directories, create_directory, create_new,
-    flush_directory, give, give_path, home, in_editor, is_program, open_or_create, owner, possible,
-    private_note, rename, run_instead, set_mode, set_path_mode, shows_colours, stdout_reader_gone,
+    flush, give, give_path, home, in_editor, is_program, open_or_create, owner, possible, private_note,
+    rename, run_instead, set_mode, set_path_mode, shows_colours, stdout_reader_gone,
 };
 
 /// Whether k3s can run on this system: what lies at the paths of a node elsewhere is not a node's. On Windows

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use super::members::BackupLayout;
 use super::seal::DecryptionArgs;
 use super::show::open;
 use super::{datastore, swap};
+use crate::fat_file::flush_file_system;
 use crate::host_root::HostRoot;
 
 const RESTORED: &str = "restored";
@@ -155,9 +156,7 @@ impl Laid {
                 .with_context(|| format!("cannot set the mode of {}", staged.display()))?;
         }
         for swap in &record.swaps {
-            let path = self.root.real(&swap.restored);
-            let flushed = File::open(&path).and_then(|opened| Ok(nix::unistd::syncfs(&opened)?));
-            flushed.with_context(|| format!("cannot write {} to its disk", path.display()))?;
+            flush_file_system(&self.root.real(&swap.restored))?;
         }
         Ok(())
     }

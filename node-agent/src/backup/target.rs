@@ -18,6 +18,7 @@ use weaver_host::durable_file::if_there;
 use super::archive::Hashing;
 use super::common::counted;
 use crate::facts::storage::space;
+use crate::fat_file::flush_file_system;
 
 /// Bytes of a file on a FAT at most.
 const LARGEST_ON_FAT: u64 = (4 << 30) - 1;
@@ -168,7 +169,7 @@ impl BackupFile {
         let path = self.path();
         fs::rename(&self.temporary, &path).with_context(|| format!("cannot name it {}", path.display()))?;
         std::mem::forget(unfinished);
-        self.to_the_disk()
+        Ok(flush_file_system(&self.directory)?)
     }
 
     /// Removes the oldest ones of this node; returns their names.
@@ -183,13 +184,6 @@ impl BackupFile {
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
         Ok(surplus.into_iter().map(str::to_owned).collect())
-    }
-
-    /// On a FAT a renamed file is on the disk only when all of that file system is.
-    fn to_the_disk(&self) -> anyhow::Result<()> {
-        let shown = self.directory.display();
-        let opened = File::open(&self.directory).with_context(|| format!("cannot open {shown}"))?;
-        nix::unistd::syncfs(&opened).with_context(|| format!("cannot write {shown} to its disk"))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Guarantees: a disk is mounted nowhere any more when the program ends, also after a kill: the unit has mounts of its
 //! own. Failure: names the device.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -12,9 +12,11 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use weaver_diagnostics::data_disk::disk::{BlockDevice, FILE_SYSTEM};
 use weaver_diagnostics::data_disk::lsblk::{self, COLUMNS};
 use weaver_diagnostics::finding_text;
+use weaver_host::durable_file::FlushError;
 
 use crate::facts::mounts::Mounts;
 use crate::facts::storage::space;
+use crate::fat_file::flush_file_system;
 use crate::host_root::HostRoot;
 
 /// Where a disk is mounted while its data is written.
@@ -52,9 +54,8 @@ impl OpenDisk {
     ///
     /// # Errors
     /// It could not be written.
-    pub fn flush(&self) -> anyhow::Result<()> {
-        let opened = File::open(&self.path).context("cannot open the disk")?;
-        nix::unistd::syncfs(&opened).context("cannot write all of it to the disk")
+    pub fn flush(&self) -> Result<(), FlushError> {
+        flush_file_system(&self.path)
     }
 
     /// Flushes and unmounts it.

@@ -29,7 +29,7 @@ use crate::{
     args::RepairFilesArgs,
     boot_config,
     facts::{kernel, mounts::Mounts},
-    fat_file::{self, to_the_card},
+    fat_file::{self, flush_file_system},
     host_root::HostRoot,
     report,
 };
@@ -164,10 +164,11 @@ fn write(root: &HostRoot, file: &str, like: &str, text: &str) -> anyhow::Result<
     let mode = fs::metadata(root.real(like)).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
     let path = root.real(file);
     fat_file::replace(&path, text.as_bytes(), mode)?;
-    to_the_card(&path)
+    Ok(flush_file_system(&path)?)
 }
 
 fn remove(root: &HostRoot, file: &str) -> anyhow::Result<()> {
-    if_there(fs::remove_file(root.real(file))).with_context(|| format!("cannot remove {file}"))?;
-    to_the_card(&root.real(file))
+    let path = root.real(file);
+    if_there(fs::remove_file(&path)).with_context(|| format!("cannot remove {file}"))?;
+    Ok(flush_file_system(path.parent().unwrap_or(&path))?)
 }

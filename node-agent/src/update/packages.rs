@@ -5,7 +5,7 @@
 //! repacked package is what ran here. Guarantees: a set is whole or not there.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use weaver_diagnostics::package_update::dpkg::{self, Conffile};
 use weaver_diagnostics::package_update::plan::PackageVersion;
-use weaver_host::durable_file::if_there;
+use weaver_host::durable_file::{FlushError, flush, if_there};
 
 use super::programs::ProgramSource;
 use crate::host_root::HostRoot;
@@ -112,8 +112,8 @@ impl Packages {
     /// # Errors
     /// One cannot be written.
     pub fn flush_new_ones(&self) -> anyhow::Result<()> {
-        flush(&self.new_ones())?;
-        to_the_disk(&self.directory)
+        flush_all(&self.new_ones())?;
+        Ok(flush(&self.directory)?)
     }
 
     /// Repacks the installed packages; those that were kept before stay until the update has succeeded.
@@ -137,10 +137,10 @@ impl Packages {
             programs.answer("dpkg-deb", words).await.with_context(what)?;
         }
         remove(&tree)?;
-        flush(&next)?;
+        flush_all(&next)?;
         remove(&self.replaced())?;
         fs::rename(&next, self.replaced()).context("cannot keep the packages that are installed")?;
-        to_the_disk(&self.directory)
+        Ok(flush(&self.directory)?)
     }
 
     /// The replaced packages become the kept ones of an earlier update. Called again after an interruption, it ends in
@@ -153,7 +153,7 @@ impl Packages {
             remove(&self.old())?;
             fs::rename(self.replaced(), self.old()).context("cannot keep the packages that were replaced")?;
         }
-        to_the_disk(&self.directory)
+        Ok(flush(&self.directory)?)
     }
 
     /// Removes what only an update under way needs.
@@ -263,17 +263,9 @@ fn remove(directory: &Path) -> io::Result<()> {
 }
 
 /// Writes the package files in a directory to the disk.
-fn flush(directory: &Path) -> anyhow::Result<()> {
-    for file in files(directory) {
-        let flushed = File::open(&file).and_then(|file| file.sync_all());
-        flushed.with_context(|| format!("cannot write {} to its disk", file.display()))?;
-    }
-    to_the_disk(directory)
-}
-
-fn to_the_disk(directory: &Path) -> anyhow::Result<()> {
-    let flushed = File::open(directory).and_then(|directory| directory.sync_all());
-    flushed.with_context(|| format!("cannot write {} to its disk", directory.display()))
+fn flush_all(directory: &Path) -> Result<(), FlushError> {
+    files(directory).iter().try_for_each(|file| flush(file))?;
+    flush(directory)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use sha2::{Digest as _, Sha256};
-use weaver_host::durable_file::if_there;
+use weaver_host::durable_file::{flush, if_there};
 
 /// The files, as they really are.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl ProgramFiles {
         let next_to = self.next_to("kept");
         link(&self.installed, &next_to)?;
         rename(&next_to, &self.previous())?;
-        self.to_the_disk()
+        Ok(flush(self.directory())?)
     }
 
     /// Installs the new program.
@@ -86,7 +86,7 @@ impl ProgramFiles {
     /// It cannot be done; the old one stays installed.
     pub fn replace(&self) -> anyhow::Result<()> {
         rename(&self.staged(), &self.installed)?;
-        self.to_the_disk()
+        Ok(flush(self.directory())?)
     }
 
     /// Installs the previous program again, which stays the previous one, too.
@@ -107,7 +107,7 @@ impl ProgramFiles {
         renameat2(AT_FDCWD, installed, AT_FDCWD, previous, RenameFlags::RENAME_EXCHANGE).with_context(
             || format!("{} and {} cannot be exchanged", installed.display(), previous.display()),
         )?;
-        self.to_the_disk()
+        Ok(flush(self.directory())?)
     }
 
     /// Removes a staged program that is not wanted.
@@ -118,12 +118,6 @@ impl ProgramFiles {
 
     fn next_to(&self, suffix: &str) -> PathBuf {
         self.installed.with_added_extension(suffix)
-    }
-
-    fn to_the_disk(&self) -> anyhow::Result<()> {
-        let directory = self.directory();
-        let flushed = File::open(directory).and_then(|opened| opened.sync_all());
-        flushed.with_context(|| format!("cannot write {} to its disk", directory.display()))
     }
 }
 

@@ -112,11 +112,11 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Makes a rename in it outlast a power cut.
+/// Makes the content of a file, or the names in a directory, outlast a power cut.
 ///
 /// # Errors
-/// The disk failed.
-pub fn flush_directory(path: &Path) -> io::Result<()> {
+/// It is not there, or the disk failed.
+pub fn flush(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

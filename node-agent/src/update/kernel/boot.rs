@@ -15,7 +15,7 @@ use weaver_diagnostics::kernel_trial::boot_files::{
 };
 use weaver_host::durable_file::if_there;
 
-use crate::fat_file::{self, to_the_card};
+use crate::fat_file::{self, flush_file_system};
 use crate::host_root::HostRoot;
 
 const OVERLAYS: &str = "overlays";
@@ -208,7 +208,7 @@ impl<'a> TrialBoot<'a> {
     }
 
     fn flush(&self) -> anyhow::Result<()> {
-        to_the_card(&self.path(FILE))
+        Ok(flush_file_system(&self.root.real(BOOT_DIR))?)
     }
 }
 
