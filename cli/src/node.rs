@@ -38,7 +38,8 @@ pub enum NodeVerb {
     ///
     /// Copies the datastore with SQLite's online backup, checks the copy, writes one tar archive that only root can
     /// read, and reads it back from disk. Refuses an unencrypted backup on the boot partition, which any computer can
-    /// read. What cannot be saved of a volume is left out, and listed with the reason.
+    /// read. What cannot be saved of a volume is left out, and listed with the reason; the name then ends in
+    /// `-incomplete.tar`, and a complete backup of the name that you gave stays.
     ///
     /// Exit status: 0 done; 1 failed, nothing was written; 2 wrong usage; 10 refused, or the shown backup is damaged;
     /// 14 written without parts of volumes, which the message names.

@@ -84,6 +84,8 @@ pub struct BackupRequest {
 #[derive(Debug)]
 pub struct MadeBackup {
     pub path: PathBuf,
+    /// The file that was named, where the backup is not complete and so has another name.
+    pub renamed: Option<PathBuf>,
     pub bytes: u64,
     pub manifest: BackupManifest,
     /// The directory in which no volume was found, where they are wanted.
@@ -208,13 +210,15 @@ fn make(request: &BackupRequest, k3s: Option<String>, held: Option<NodeLock>) ->
     let manifest =
         write(file, sources, manifest, &backup, seal, progress).map_err(full(&backup.directory))?;
     let bytes = backup.written()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
+    let named = backup.path();
     backup.take(unfinished, manifest.left_out.is_empty())?;
+    let renamed = (!backup.is_directory && backup.path() != named).then_some(named);
     let thin_out = |keep| backup.thin_out(&owner, keep, since.as_deref().unwrap_or_default());
     let (removed, not_removed) = match keep.map(thin_out).transpose() {
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         Ok(removed) => (removed.unwrap_or_default(), None),
     };
-    Ok(MadeBackup { path: backup.path(), bytes, manifest, no_volumes, removed, not_removed })
+    Ok(MadeBackup { path: backup.path(), renamed, bytes, manifest, no_volumes, removed, not_removed })
 }
 
 /// What is known of the target, where there is nothing against it and the state of the node fits.
@@ -295,7 +299,7 @@ fn of_the_node(host: &Host, layout: &BackupLayout) -> Option<UpgradeRefusal> {
 }
 
 fn reported(made: &MadeBackup) -> String {
-    let MadeBackup { path, bytes, manifest, no_volumes, removed, not_removed } = made;
+    let MadeBackup { path, renamed, bytes, manifest, no_volumes, removed, not_removed } = made;
     let BackupManifest { node, revision, members, left_out, .. } = manifest;
     let mut text = format!(
         "wrote {}: {node} at revision {revision}, {} files, {} MiB, read back and checked",
@@ -303,6 +307,9 @@ fn reported(made: &MadeBackup) -> String {
         members.len(),
         bytes.div_ceil(1 << 20)
     );
+    if let Some(named) = renamed {
+        text = format!("{text}\nnothing was written to {}: this backup is not complete", named.display());
+    }
     if let Some(directory) = no_volumes {
         text = text + "\nno volume is in it: there is none in " + &directory.display().to_string();
     }

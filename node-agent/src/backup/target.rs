@@ -158,12 +158,12 @@ impl BackupFile {
         File::open(&self.temporary).with_context(|| format!("cannot read {} back", self.temporary.display()))
     }
 
-    /// Gives the file its name, which in a directory says where it is not complete.
+    /// Gives the file its name, which says where it is not complete: such a one replaces none that is.
     ///
     /// # Errors
     /// It cannot be renamed; the old file keeps the name.
     pub fn take(&mut self, unfinished: Unfinished, is_complete: bool) -> anyhow::Result<()> {
-        if self.is_directory && !is_complete {
+        if !is_complete {
             self.name = name::incomplete(&self.name);
         }
         let path = self.path();

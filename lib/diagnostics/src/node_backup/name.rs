@@ -24,11 +24,11 @@ pub fn of(owner: &str, stamp: &str, is_encrypted: bool) -> String {
     format!("{BEFORE}{owner}-{stamp}{end}")
 }
 
-/// The name of the same where parts of volumes are left out.
+/// The name of the same where parts of volumes are left out: another one, whatever the name.
 #[must_use]
 pub fn incomplete(name: &str) -> String {
-    name.rsplit_once(".tar")
-        .map_or_else(|| name.to_owned(), |(before, end)| format!("{before}{INCOMPLETE}.tar{end}"))
+    let end = [".tar.age", ".tar"].into_iter().find(|end| name.ends_with(end)).unwrap_or_default();
+    format!("{}{INCOMPLETE}{end}", name.strip_suffix(end).unwrap_or(name))
 }
 
 /// The name of a backup without what comes after the stamp, and whether all of it is in it.
@@ -87,6 +87,11 @@ mod tests {
         assert_eq!(incomplete(&name), "weaver-backup-pi-20261127T082200Z-incomplete.tar.age");
         let plain = incomplete(&of("pi.tar", "20261127T082200Z", false));
         assert_eq!(plain, "weaver-backup-pi.tar-20261127T082200Z-incomplete.tar");
+        for (chosen, other) in
+            [("b.tar", "b-incomplete.tar"), ("pi.target", "pi.target-incomplete"), ("b", "b-incomplete")]
+        {
+            assert_eq!(incomplete(chosen), other);
+        }
         for name in [incomplete(&name), name] {
             assert_eq!(stamp_of(&name).as_deref(), Some("20261127T082200Z"));
         }

@@ -24,12 +24,12 @@ async fn nothing_in_a_volume_stops_a_backup_and_what_is_left_out_is_said() {
     let scene = hostile();
     let file = scene.at("/backups/b.tar");
     let made = to(BackupRequest { volumes: true, ..scene.request(&file) }).await.unwrap();
-    let names = members(&file);
+    let names = members(&made.path);
     for name in ["k3s/storage/pvc-0_evil/saved", "k3s/storage/pvc-1/data", DATASTORE] {
         assert!(names.iter().any(|found| found == name), "{names:?}");
     }
     let said = reported(&made);
-    let lines: Vec<_> = said.lines().skip(1).collect();
+    let lines: Vec<_> = said.lines().skip(2).collect();
     assert_eq!(
         lines,
         [
@@ -39,19 +39,40 @@ async fn nothing_in_a_volume_stops_a_backup_and_what_is_left_out_is_said() {
             "the backup is not complete: parts of volumes are left out (2)",
         ]
     );
-    let shown = show::show(&file, &seal::DecryptionArgs::default(), &scene.at("/var/lib/weaver")).unwrap();
+    let shown =
+        show::show(&made.path, &seal::DecryptionArgs::default(), &scene.at("/var/lib/weaver")).unwrap();
     assert!(shown.ends_with(&lines.join("\n")), "{shown}");
-    let path = file.to_str().unwrap();
+    let (path, made) = (file.to_str().unwrap(), made.path.to_str().unwrap());
     assert_eq!(scene.run(&["backup", path, "--volumes"]).await.unwrap(), exit_code::INCOMPLETE);
 
     let card = BackupScene::new("raspi", 2);
     let systemctl = card.at("/systemctl");
-    let words = ["restore", path, "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
+    let words = ["restore", made, "--wait", "1", "--systemctl", systemctl.to_str().unwrap()];
     assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD, "no API server answers here");
     assert_eq!(card.read("/var/lib/rancher/k3s/storage/pvc-0_evil/saved"), "of the pod");
     assert_eq!(card.names("/var/lib/rancher/k3s/storage/pvc-0_evil"), ["saved"]);
 
     assert_eq!(scene.run(&["backup", path]).await.unwrap(), exit_code::FINE, "without volumes it is whole");
+}
+
+#[tokio::test]
+async fn one_that_is_not_complete_leaves_the_complete_one_of_the_name_that_was_chosen() {
+    let scene = hostile();
+    for (chosen, other) in [("b.tar", "b-incomplete.tar"), ("b", "b-incomplete")] {
+        let file = scene.at("/backups").join(chosen);
+        let whole = to(scene.request(&file)).await.unwrap();
+        assert_eq!((&whole.path, whole.renamed), (&file, None));
+        let before = fs::read(&file).unwrap();
+        let made = to(BackupRequest { volumes: true, ..scene.request(&file) }).await.unwrap();
+        assert_eq!(made.path, file.with_file_name(other));
+        assert!(fs::read(&file).unwrap() == before, "{chosen} was replaced");
+        let said = reported(&made);
+        let left = format!("\nnothing was written to {}: this backup is not complete\n", file.display());
+        assert!(
+            said.starts_with(&format!("wrote {}: ", made.path.display())) && said.contains(&left),
+            "{said}"
+        );
+    }
 }
 
 #[tokio::test]
