@@ -186,3 +186,6 @@ impl KernelUpdate<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -181,6 +181,74 @@ fn a_board_that_comes_back_with_the_old_kernel_has_refused_the_new_one() {
 }
 
 #[test]
+fn a_trial_on_which_nothing_can_be_written_is_left_by_a_restart() {
+    // As on a read-only root: the lock cannot be made, or the record cannot be written.
+    for blocked in ["node.lock", "kernel.json.new"] {
+        let host = board();
+        assert_eq!(host.update(&["--kernel", "--yes"]).0, Some(0));
+        starts(&host, "second", NEW, true);
+        let path = host.path(&format!("root/var/lib/weaver/{blocked}"));
+        let _ = fs::remove_file(&path);
+        fs::create_dir(&path).unwrap();
+        let (code, said) = resumes(&host);
+        assert_eq!(code, Some(12), "{blocked}: {said}");
+        assert!(said.contains("cannot write "), "{blocked}: {said}");
+        assert!(said.ends_with(&format!("This node restarts now with kernel {OLD}.\n")), "{blocked}: {said}");
+        assert_eq!(text(&host, "reboots"), "reboot --reboot-argument=0 tryboot\nreboot\n", "{blocked}");
+        assert_eq!(on_boot(&host, "config.txt"), CONFIG, "{blocked}");
+
+        fs::remove_dir(&path).unwrap();
+        starts(&host, "third", OLD, false);
+        assert_eq!(resumes(&host).0, Some(0), "{blocked}");
+        is_as_before(&host, blocked);
+    }
+}
+
+#[test]
+fn the_timer_restarts_nothing_and_installs_what_is_proven() {
+    let timer = ["--yes", "--when", "daily"];
+    let host = board();
+    assert_eq!(host.update(&["--kernel", "--yes"]).0, Some(0));
+    let leaves = |boot: &str, kernel: &str, is_trial: bool| {
+        starts(&host, boot, kernel, is_trial);
+        let before = (record(&host), text(&host, "reboots"));
+        let (code, said) = host.update(&timer);
+        assert!(code == Some(0) && said.contains("has not ended"), "{boot}: {said}");
+        assert_eq!((record(&host), text(&host, "reboots")), before, "{boot}");
+        assert!(host.path(&format!("root/lib/modules/{NEW}/x.ko")).exists(), "{boot}");
+    };
+    leaves("second", NEW, true);
+    leaves("third", OLD, false);
+    // Refused, and the restart was lost.
+    starts(&host, "second", NEW, true);
+    host.write("state/config-weaver", "0.1bad ii\n");
+    assert_eq!(resumes(&host).0, Some(12));
+    leaves("second", NEW, true);
+
+    let host = board();
+    assert_eq!(host.update(&["--kernel", "--yes"]).0, Some(0));
+    starts(&host, "second", NEW, true);
+    host.write("fail", "apt-get install");
+    host.write("words", "dpkg: error: No space left on device");
+    assert_eq!(resumes(&host).0, Some(13));
+    fs::remove_file(host.path("fail")).unwrap();
+    let (code, said) = host.update(&timer);
+    assert_eq!(code, Some(0), "{said}");
+    is_kept(&host, "by the timer");
+}
+
+#[test]
+fn a_host_on_which_nothing_runs_that_could_verify_a_kernel_tries_none() {
+    let host = board();
+    fs::remove_dir_all(host.path("root/run/systemd")).unwrap();
+    let (code, said) = host.update(&["--kernel", "--yes"]);
+    assert_eq!(code, Some(10), "{said}");
+    assert!(said.contains("refused: nothing runs here by which a kernel could be verified"), "{said}");
+    assert_eq!(record(&host), "no root/var/lib/weaver/kernel.json");
+    assert!(!host.calls().contains("apt-get download") && !host.path("reboots").exists());
+}
+
+#[test]
 fn cut_off_before_the_restart_the_next_boot_removes_what_was_prepared() {
     let depmod = format!("depmod {NEW}");
     let calls = [
