@@ -77,6 +77,8 @@ enum BenchPart {
     Agent,
     /// Ten thousand targets, ten thousand syncs, a thousand accounts, sources of a MiB
     Scale,
+    /// An edit of a source of a MiB with a hundred copies, which `scale` measures as well
+    Large,
     /// How fast `weaver explain` reads a log; needs no API server
     Explain,
 }
@@ -121,6 +123,11 @@ async fn measure(args: Args) -> Result<()> {
     let program = args.bin_dir.join("weaver-operator");
     let bin_dir =
         args.bin_dir.canonicalize().with_context(|| format!("{} is not built", program.display()))?;
+    if args.only == Some(BenchPart::Large) {
+        let bed = Bed::start(&args.source, &bin_dir, scale::LARGE.targets).await?;
+        edits(&bed, &mut report, rounds, &[scale::LARGE]).await?;
+        return report.write(&args);
+    }
     if args.only != Some(BenchPart::Scale) {
         ordinary(&args, &bin_dir, &mut report).await?;
     }
@@ -157,13 +164,21 @@ async fn ordinary(args: &Args, bin_dir: &Path, report: &mut BenchReport) -> Resu
 /// Each takes minutes, and three rounds show whether they differ.
 async fn scale(bed: &Bed, report: &mut BenchReport, args: &Args) -> Result<()> {
     let rounds = usize::from(args.rounds).min(3);
-    let operator = bed.operator(&[])?;
-    let mut latency = Latency::new(bed, &operator, rounds).await?;
-    report.add(scale::edits(&mut latency).await?);
-    drop(latency);
-    drop(operator);
+    // The large ones last: the API server keeps their changes in memory for a while.
+    let loads = [EditLoad { targets: scale::MOST, bytes: SMALL }, scale::LARGE];
+    edits(bed, report, rounds, &loads).await?;
     let idle = Duration::from_secs(args.idle);
     scale::resources(bed, rounds, idle, &args.out, |figures| report.add(figures)).await
+}
+
+/// Edits of these sources, by one operator.
+async fn edits(bed: &Bed, report: &mut BenchReport, rounds: usize, loads: &[EditLoad]) -> Result<()> {
+    let operator = bed.operator(&[])?;
+    let mut latency = Latency::new(bed, &operator, rounds).await?;
+    for load in loads {
+        report.add(latency.edits(*load).await?.1);
+    }
+    Ok(())
 }
 
 async fn latencies(bed: &Bed, report: &mut BenchReport, rounds: usize) -> Result<Vec<Fan>> {

@@ -10,27 +10,17 @@ use weaver_tests::memory::ProcessMemory;
 use crate::bed::{Bed, SMALL, padded};
 use crate::figures::{Budget, Figure, count, median};
 use crate::floor::Floor;
-use crate::latency::{EditLoad, Latency, content, since};
+use crate::latency::{EditLoad, content, since};
 use crate::load::{self, ColdStart, ResourceNames, made, memory, memory_rows};
 use crate::observer::Observer;
 use crate::plot::{PlotLine, draw};
 
 /// The most targets of one sync, and the most syncs, each with a copy in a namespace of its own.
 pub const MOST: usize = 10_000;
-/// An object may have a MiB with its metadata.
-const LARGE: usize = 1_000_000;
+/// An edit of a large source: an object may have a MiB with its metadata.
+pub const LARGE: EditLoad = EditLoad { targets: 100, bytes: 1_000_000 };
 /// Sources that are edited at once, each of a sync of its own.
 const EDITED: usize = 100;
-
-/// Edits with the most targets, and of a large source.
-pub async fn edits(latency: &mut Latency<'_>) -> Result<Vec<Figure>> {
-    let mut figures = Vec::new();
-    // The large ones last: the API server keeps their changes in memory for a while.
-    for load in [EditLoad { targets: MOST, bytes: SMALL }, EditLoad { targets: 100, bytes: LARGE }] {
-        figures.extend(latency.edits(load).await?.1);
-    }
-    Ok(figures)
-}
 
 /// A number of resources, and what they cost.
 struct Step {
