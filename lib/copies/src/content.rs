@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
 use weaver_api::kind::ObjectKind;
 use weaver_api::v1beta1::Keys;
 
@@ -19,13 +20,19 @@ use crate::object::{Fields, Object};
 pub mod merge;
 
 /// Content of an object. Empty and absent are equal: the API server stores either as it was sent.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Content {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     data: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     binary_data: BTreeMap<String, String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     type_: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     immutable: bool,
     /// Of any other kind: all that is copied.
+    #[serde(flatten)]
     rest: Fields,
 }
 

@@ -3,8 +3,11 @@
 //! `data`, `binaryData`, `type` and `immutable` of a copy are wholly ours. Its metadata is shared with other people
 //! ([`super::metadata`]).
 
+use std::sync::OnceLock;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{Owner, SOURCE_ANNOTATION};
@@ -31,7 +34,7 @@ pub fn owner(sync: &impl Resource) -> Owner {
 }
 
 /// The copy that every target should have.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct DesiredCopy {
     /// Whose copy it is.
     pub owner: Owner,
@@ -43,6 +46,17 @@ pub struct DesiredCopy {
     pub digest: String,
     metadata: Metadata,
     content: Content,
+    /// The content as JSON, once something was written.
+    content_json: OnceLock<Vec<u8>>,
+}
+
+/// What stands before the content.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Head<'a> {
+    api_version: String,
+    kind: &'a str,
+    metadata: &'a ObjectMeta,
 }
 
 impl DesiredCopy {
@@ -50,7 +64,8 @@ impl DesiredCopy {
     #[must_use]
     pub fn new(owner: Owner, kind: ObjectKind, name: &str, metadata: Metadata, content: Content) -> Self {
         let digest = digest(&metadata, &content);
-        Self { owner, kind, name: name.to_owned(), digest, metadata, content }
+        let content_json = OnceLock::new();
+        Self { owner, kind, name: name.to_owned(), digest, metadata, content, content_json }
     }
 
     /// The copy that the sources of `spec` make together. It carries what the spec adds, and nothing of theirs.
@@ -79,18 +94,44 @@ impl DesiredCopy {
         self.content.with(self.kind, self.metadata.of_new(namespace, &self.name))
     }
 
+    /// The same as JSON.
+    #[must_use]
+    pub fn create_json(&self, namespace: &str) -> Vec<u8> {
+        self.json(&self.metadata.of_new(namespace, &self.name), &[])
+    }
+
     /// `seen`, made equal. Its uid and resourceVersion go with it and are the precondition of the write.
     #[must_use]
     pub fn update(&self, seen: &ObjectMeta) -> Object {
-        self.content.with(self.kind, self.metadata.put_on(seen))
+        self.content.with(self.kind, self.update_metadata(seen))
     }
 
-    /// The same, and with what has to stay of the object that is there.
+    /// Metadata of that.
     #[must_use]
-    pub fn update_leaving(&self, seen: &ObjectMeta, staying: &[(&'static [&'static str], Value)]) -> Object {
-        let mut object = self.update(seen);
-        put_back(&mut object.rest, staying);
-        object
+    pub fn update_metadata(&self, seen: &ObjectMeta) -> ObjectMeta {
+        self.metadata.put_on(seen)
+    }
+
+    /// The copy with this metadata, and with what has to stay of the object that is there, as JSON. The content, up to a
+    /// megabyte, is made JSON once for all targets.
+    #[must_use]
+    pub fn json(&self, metadata: &ObjectMeta, staying: &[(&'static [&'static str], Value)]) -> Vec<u8> {
+        if !staying.is_empty() {
+            let mut object = self.content.with(self.kind, metadata.clone());
+            put_back(&mut object.rest, staying);
+            return to_json(&object);
+        }
+        let mut json =
+            to_json(&Head { api_version: self.kind.api_version(), kind: self.kind.as_str(), metadata });
+        let content = self.content_json.get_or_init(|| to_json(&self.content));
+        // Two objects become one; the second may be empty.
+        if content.len() > "{}".len() {
+            json.reserve_exact(content.len());
+            json.pop();
+            json.push(b',');
+            json.extend_from_slice(&content[1..]);
+        }
+        json
     }
 
     /// Is `found` this copy, content and metadata?
@@ -137,6 +178,11 @@ pub fn source_reference(ObjectKey { kind, namespace, name }: &ObjectKey) -> Stri
     format!("{kind}/{namespace}/{name}")
 }
 
+#[expect(clippy::expect_used, reason = "each key is a text")]
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("objects with texts as keys can be written as JSON")
+}
+
 fn digest(metadata: &Metadata, content: &Content) -> String {
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {
@@ -153,6 +199,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
+    use serde_json::json;
     use weaver_api::ownership::{Ownership, ownership};
 
     use super::*;
@@ -183,6 +230,31 @@ mod tests {
         let copy = whole(&source).create("foo");
         assert_eq!((&copy.data, &copy.binary_data), (&source.data, &source.binary_data));
         assert!(whole(&source).equals(&copy));
+    }
+
+    #[test]
+    fn what_is_written_is_the_object() {
+        let text = |json: Vec<u8>| String::from_utf8(json).unwrap();
+        let mut secret = source(&[]);
+        (secret.type_, secret.immutable) = (Some("Opaque".into()), Some(true));
+        let other = json!({"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"a": [1, "\""]}});
+        let other: Object = serde_json::from_value(other).unwrap();
+        for source in [source(&[("a", "\"ä\n\\"), ("b", "")]), Object::default(), secret, other] {
+            let desired = whole(&source);
+            let seen = ObjectMeta { resource_version: Some("7".into()), ..ObjectMeta::default() };
+            for (written, object) in [
+                (desired.create_json("foo"), desired.create("foo")),
+                (desired.create_json("bar"), desired.create("bar")),
+                (desired.json(&desired.update_metadata(&seen), &[]), desired.update(&seen)),
+            ] {
+                assert_eq!(text(written), serde_json::to_string(&object).unwrap());
+            }
+            let status: &[&str] = &["status"];
+            let mut left = desired.update(&seen);
+            left.rest.insert("status".into(), json!({"ready": true}));
+            let written = desired.json(&left.metadata, &[(status, json!({"ready": true}))]);
+            assert_eq!(text(written), serde_json::to_string(&left).unwrap());
+        }
     }
 
     #[test]

@@ -248,7 +248,7 @@ async fn would_be_made(
     desired: &DesiredCopy,
     namespace: &str,
 ) -> Result<bool, CallError> {
-    match call(create(copies, &put(Mode::Try), desired.create(namespace))).await {
+    match call(create(copies, &put(Mode::Try), desired.create_json(namespace))).await {
         Ok(_) | Err(CallError::Conflict(_)) => Ok(true),
         Err(CallError::Rejected(_) | CallError::Forbidden(_)) => Ok(false),
         Err(error) => Err(error),
@@ -278,14 +278,15 @@ async fn carry_out(
             return Ok(Next::Ended(TargetState::WithoutFinalizer));
         }
         CopyStep::Create => {
-            (call(create(copies, &params, desired.create(namespace))).await?, CopyChange::Create)
+            (call(create(copies, &params, desired.create_json(namespace))).await?, CopyChange::Create)
         }
         CopyStep::Update(before, seen) => {
-            let mut copy = desired.update_leaving(seen, staying);
+            let mut metadata = desired.update_metadata(seen);
             if *before == PreviousOwner::Theirs {
-                copy.metadata = adopted(copy.metadata);
+                metadata = adopted(metadata);
             }
-            (call(replace(copies, &desired.name, &params, copy)).await?, CopyChange::Update(*before))
+            let json = desired.json(&metadata, staying);
+            (call(replace(copies, &desired.name, &params, json)).await?, CopyChange::Update(*before))
         }
         CopyStep::Replace(seen) => {
             delete(copies, seen, mode).await?;
@@ -293,7 +294,7 @@ async fn carry_out(
                 // What is there still is in the way of trying more.
                 return Ok(Next::Ended(TargetState::Planned(CopyChange::Replace)));
             }
-            (call(create(copies, &params, desired.create(namespace))).await?, CopyChange::Replace)
+            (call(create(copies, &params, desired.create_json(namespace))).await?, CopyChange::Replace)
         }
     };
     if mode != Mode::Write {

@@ -11,16 +11,15 @@ use weaver_copies::object::Object;
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
-/// Creates `copy`.
+/// Creates the copy of this JSON.
 ///
 /// # Errors
 /// As [`Api::create`].
-pub async fn create(copies: &Api<Object>, params: &PostParams, copy: Object) -> kube::Result<ObjectMeta> {
-    let body = json(copy)?;
-    send(copies, kube::core::Request::new(copies.resource_url()).create(params, body)).await
+pub async fn create(copies: &Api<Object>, params: &PostParams, json: Vec<u8>) -> kube::Result<ObjectMeta> {
+    send(copies, kube::core::Request::new(copies.resource_url()).create(params, json)).await
 }
 
-/// Replaces the object called `name` by `copy`.
+/// Replaces the object called `name` by that of this JSON.
 ///
 /// # Errors
 /// As [`Api::replace`].
@@ -28,15 +27,9 @@ pub async fn replace(
     copies: &Api<Object>,
     name: &str,
     params: &PostParams,
-    copy: Object,
+    json: Vec<u8>,
 ) -> kube::Result<ObjectMeta> {
-    let body = json(copy)?;
-    send(copies, kube::core::Request::new(copies.resource_url()).replace(name, params, body)).await
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the copy is freed here")]
-fn json(copy: Object) -> kube::Result<Vec<u8>> {
-    serde_json::to_vec(&copy).map_err(kube::Error::SerdeError)
+    send(copies, kube::core::Request::new(copies.resource_url()).replace(name, params, json)).await
 }
 
 async fn send(
