@@ -3,7 +3,8 @@
 //! kube's own connector speaks HTTP/1.1, with a TLS connection for each watch: a hundred tenants in ten
 //! namespaces would need a thousand of them. And hyper-util's client keeps one HTTP/2 connection per host, on
 //! which requests queue forever once the watches fill it. So there is a small pool: a request continues the
-//! first connection that has a stream free, else on a new one, and writes never share connections with watches.
+//! first connection that has a stream free, else on a new one, and writes never share connections with watches, nor
+//! small ones with large ones.
 //! Where the API server, or a proxy before it, speaks no HTTP/2, kube's connector is used after all.
 
 mod clock;
@@ -15,6 +16,7 @@ mod send_gate;
 use std::time::Duration;
 
 use http::{Request, Response, Uri};
+use hyper::body::Body as HttpBody;
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
@@ -32,6 +34,10 @@ pub use send_gate::SendGate;
 const ANSWER: Duration = Duration::from_secs(30);
 /// The same for a watch, where the configuration does not say how long they are.
 const LONGEST_WATCH: Duration = Duration::from_mins(5);
+
+/// Bytes from which on a body is large. On one connection a server takes a limited length of bodies that it has not read
+/// yet, whosever they are: k3s, with Go's default, a MiB.
+const LARGE: u64 = 128 << 10;
 
 /// What sends requests; a program's own layers are put on top of it.
 pub type Sender = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
@@ -56,10 +62,19 @@ where
     // A watch whose stream is full, or ten thousand of them, never delay a write: each class has connections of its
     // own.
     let calls = Pool::new(connector.clone(), ANSWER);
+    let large = Pool::new(connector.clone(), ANSWER);
     // A watch may have nothing to tell until it ends.
     let watches = Pool::new(connector.clone(), config.read_timeout.unwrap_or(LONGEST_WATCH));
     let send = tower::service_fn(move |request: Request<Body>| {
-        let pool = if is_watch(request.uri()) { watches.clone() } else { calls.clone() };
+        let is_large = HttpBody::size_hint(request.body()).lower() >= LARGE;
+        let pool = if is_watch(request.uri()) {
+            &watches
+        } else if is_large {
+            &large
+        } else {
+            &calls
+        };
+        let pool = pool.clone();
         async move { pool.send(request).await }
     });
     let service = ServiceBuilder::new()

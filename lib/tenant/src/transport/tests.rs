@@ -161,6 +161,30 @@ async fn a_server_that_allows_less_gets_more_connections_and_no_request_queues()
 }
 
 #[tokio::test]
+async fn large_bodies_that_no_one_reads_hold_up_no_small_one() {
+    let server = Server::start(&[b"h2"], 250).await;
+    let client = client(&server.config, &server.connector());
+    let large = || {
+        let silent = Request::put("/api/v1/namespaces/a/configmaps/silent");
+        client.send(silent.body(Body::from(vec![b' '; 1 << 20])).unwrap())
+    };
+    let unread = join_all((0..12).map(|_| large()));
+    let small = async {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while server.accepted() == 0 {
+            assert!(Instant::now() < deadline, "no large one has come");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        read(client.send(write()).await.unwrap()).await
+    };
+    tokio::select! {
+        _ = unread => panic!("they are not answered"),
+        length = small => assert_eq!(length, 2),
+    }
+    assert_eq!(server.accepted(), 2);
+}
+
+#[tokio::test]
 async fn after_a_broken_connection_the_next_request_has_a_new_one() {
     let server = Server::start(&[b"h2"], 250).await;
     let client = client(&server.config, &server.connector());
