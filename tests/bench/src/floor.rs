@@ -20,7 +20,7 @@ pub type NamespacedName = (String, String);
 pub const LABEL: &str = "bench.example.com/floors";
 /// Name of its objects.
 pub const NAME: &str = "floor";
-/// As many as the operator has for one resource.
+/// As many as the operator has for one resource; of copies of a megabyte that has four, for its memory.
 const IN_FLIGHT: usize = 16;
 
 pub struct Floor {
