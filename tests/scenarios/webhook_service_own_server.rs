@@ -103,7 +103,7 @@ impl Cluster {
                 Some((flag @ "--certificates", _)) => format!("{flag}={}", directory.display()),
                 _ => word,
             });
-        OperatorProcess::contained(self.own.dir(), "webhook-pod", &arguments.collect::<Vec<_>>(), &[])
+        OperatorProcess::contained(&self.own, "webhook-pod", &arguments.collect::<Vec<_>>(), &[])
     }
 
     async fn create_old(&self, name: &str) -> Result<DynamicObject, kube::Error> {

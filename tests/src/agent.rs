@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use weaver_devstack::programs::BuiltPrograms;
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
 use weaver_devstack::{files, ports};
 
-use crate::world::given;
+use crate::own::this_release;
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -21,6 +22,8 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 /// A server that is asked to serve `box.example`.
 pub struct AgentScene {
     pub server: Server,
+    /// Agent and operator.
+    programs: BuiltPrograms,
     /// The program of the webhook.
     pub webhook: PathBuf,
     /// A directory that is deleted with the server.
@@ -36,10 +39,17 @@ impl AgentScene {
         let dir = tempfile::tempdir_in(files::scratch()).unwrap();
         let options = ServerOptions::new(dir.path()).tls_sans(["box.example"]).audit();
         let server = Server::start(&ServerBinary::from_environment().unwrap(), options).unwrap();
-        let webhook = given("WEAVER_TEST_BIN_DIR").join("weaver-operator");
+        let programs = this_release();
+        let webhook = programs.operator().unwrap();
         let address = ([127, 0, 0, 1], server.port()).into();
         let (kubeconfig, webhook_port) = (server.kubeconfig(), ports::disposable().unwrap());
-        Self { server, webhook, dir, webhook_port, address, kubeconfig }
+        Self { server, programs, webhook, dir, webhook_port, address, kubeconfig }
+    }
+
+    /// Starts agent, operator and webhook of these programs from now on.
+    pub fn change_to(&mut self, programs: &BuiltPrograms) {
+        self.programs = programs.clone();
+        self.webhook = programs.operator().unwrap();
     }
 
     /// Makes the agent connect to the server through this address, which forwards to it.
@@ -74,7 +84,7 @@ impl AgentScene {
     }
 
     fn agent(&self, verb: &str) -> Command {
-        let mut agent = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent"));
+        let mut agent = Command::new(self.programs.agent().unwrap());
         agent.arg(verb);
         agent.arg("--k3s-config").arg(self.server.config_path());
         agent.arg("--k3s-data-dir").arg(self.server.data_dir());
@@ -94,7 +104,7 @@ impl AgentScene {
 
     pub fn run(&self, flags: &[&str]) -> Agent {
         let mut command = self.agent("run");
-        command.arg("--operator").arg(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"));
+        command.arg("--operator").arg(self.programs.operator().unwrap());
         command.arg("--webhook").arg(&self.webhook);
         command.arg("--webhook-address").arg(format!("127.0.0.1:{}", self.webhook_port));
         command.arg("--certificates").arg(self.dir.path().join("webhook"));

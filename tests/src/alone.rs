@@ -12,7 +12,7 @@ use crate::metrics::{ReportedMetrics, health};
 use crate::own::OwnServer;
 use crate::proxy::{Hooks, Proxy};
 use crate::wire::Link;
-use crate::world::{World, eventually, given};
+use crate::world::{World, eventually};
 
 /// A disposable server with our definitions and RBAC, and an operator that connects to it through a proxy or over a
 /// wire.
@@ -31,32 +31,37 @@ pub struct OperatorProcess {
 }
 
 impl OperatorProcess {
-    /// Starts the built program on the kubeconfig `name` of `dir`, with seconds where a user has minutes.
-    fn start(dir: &Path, name: &str, flags: Vec<String>) -> Self {
-        let mut command = Command::new(program());
+    /// Starts the server's program on the kubeconfig `name` of its directory, with seconds where a user has minutes.
+    fn start(own: &OwnServer, name: &str, flags: Vec<String>) -> Self {
+        let mut command = Command::new(own.programs.operator().unwrap());
         command
             .args(["run", "--metrics", "127.0.0.1:0"])
             .args(&flags)
             // A flag says otherwise.
             .envs([("WEAVER_RETRY", "2"), ("WEAVER_CLEANUP_PATIENCE", "5")])
             .arg("--kubeconfig")
-            .arg(dir.join(format!("{name}.kubeconfig")));
-        Self::begin(command, dir.join(format!("{name}.log")), flags)
+            .arg(own.dir().join(format!("{name}.kubeconfig")));
+        Self::begin(command, own.dir().join(format!("{name}.log")), flags)
     }
 
-    /// Starts the built program with these arguments and these variables, and no others, as a container would.
+    /// Starts the server's program with these arguments and these variables, and no others, as a container would.
     #[must_use]
-    pub fn contained(dir: &Path, name: &str, arguments: &[String], variables: &[(String, String)]) -> Self {
-        let mut command = Command::new(program());
+    pub fn contained(
+        own: &OwnServer,
+        name: &str,
+        arguments: &[String],
+        variables: &[(String, String)],
+    ) -> Self {
+        let mut command = Command::new(own.programs.operator().unwrap());
         command.args(arguments).env_clear().envs(variables.iter().cloned());
-        Self::begin(command, dir.join(format!("{name}.log")), Vec::new())
+        Self::begin(command, own.dir().join(format!("{name}.log")), Vec::new())
     }
 
     /// The same, with the files that a kubelet mounts for an account; these lie in `account`. They are in their
     /// place in a mount namespace of this process only.
     #[must_use]
     pub fn in_a_pod(
-        dir: &Path,
+        own: &OwnServer,
         name: &str,
         arguments: &[String],
         variables: &[(String, String)],
@@ -67,13 +72,13 @@ impl OperatorProcess {
         let mut command = Command::new("unshare");
         command
             .args(["--map-root-user", "--mount", "sh", "-c", MOUNTED])
-            .args([account, &program()])
+            .args([account, &own.programs.operator().unwrap()])
             .args(arguments)
             .env_clear()
             // As container runtimes have it for a user who has none: no kubeconfig is found there.
             .envs([("HOME", "/"), ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")])
             .envs(variables.iter().cloned());
-        Self::begin(command, dir.join(format!("{name}.log")), Vec::new())
+        Self::begin(command, own.dir().join(format!("{name}.log")), Vec::new())
     }
 
     fn begin(mut command: Command, log: PathBuf, flags: Vec<String>) -> Self {
@@ -170,13 +175,13 @@ impl OwnOperator {
         own.apply("deploy/rbac/operator.yaml");
         let kubeconfig = json!(own.operator_kubeconfig(way).await).to_string();
         std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
-        let operator = OperatorProcess::start(own.dir(), "operator", owned(flags));
+        let operator = OperatorProcess::start(&own, "operator", owned(flags));
         Self { own, operator, _proxy: proxy }
     }
 
     /// Starts the operator again after [`OperatorProcess::kill`].
     pub fn restart_operator(&mut self) {
-        self.operator = OperatorProcess::start(self.own.dir(), "operator", self.operator.flags.clone());
+        self.operator = OperatorProcess::start(&self.own, "operator", self.operator.flags.clone());
     }
 
     /// Starts another operator next to the first, which connects to the server directly, not through the proxy.
@@ -184,7 +189,7 @@ impl OwnOperator {
         let way = self.own.cluster_at(([127, 0, 0, 1], self.own.server.port()).into());
         let kubeconfig = json!(self.own.operator_kubeconfig(way).await).to_string();
         std::fs::write(self.own.dir().join(format!("{name}.kubeconfig")), kubeconfig).unwrap();
-        OperatorProcess::start(self.own.dir(), name, owned(flags))
+        OperatorProcess::start(&self.own, name, owned(flags))
     }
 
     /// A world on this server.
@@ -192,10 +197,6 @@ impl OwnOperator {
     pub fn world(&self, name: &str) -> World {
         World::on(self.own.client.clone(), name, self.own.logs())
     }
-}
-
-fn program() -> PathBuf {
-    given("WEAVER_TEST_BIN_DIR").join("weaver-operator")
 }
 
 fn owned(flags: &[&str]) -> Vec<String> {

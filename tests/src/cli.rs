@@ -6,9 +6,10 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
+use weaver_devstack::programs::BuiltPrograms;
 use weaver_devstack::server::ServerBinary;
 
-use crate::own::OwnServer;
+use crate::own::{OwnServer, this_release};
 use crate::terminal::Terminal;
 use crate::world::given;
 
@@ -54,6 +55,10 @@ impl Said {
 pub fn program(name: &str, arguments: &[&str]) -> Command {
     let path = given("WEAVER_TEST_BIN_DIR").join(name);
     assert!(path.exists(), "{} is not built: `cargo build --workspace --examples`", path.display());
+    prepared(&path, arguments)
+}
+
+fn prepared(path: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(path);
     command.args(arguments).env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"));
     command.env_remove("VISUAL").env_remove("EDITOR");
@@ -64,7 +69,13 @@ pub fn program(name: &str, arguments: &[&str]) -> Command {
 /// `weaver` as the administrator of a server of the test's own.
 #[must_use]
 pub fn weaver_on(own: &OwnServer, arguments: &[&str]) -> Command {
-    let mut command = program("weaver", arguments);
+    weaver_of(&this_release(), own, arguments)
+}
+
+/// The same of these programs.
+#[must_use]
+pub fn weaver_of(programs: &BuiltPrograms, own: &OwnServer, arguments: &[&str]) -> Command {
+    let mut command = prepared(&programs.weaver().unwrap(), arguments);
     command.env("KUBECONFIG", own.server.kubeconfig());
     command
 }

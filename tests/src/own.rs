@@ -13,6 +13,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use tempfile::TempDir;
+use weaver_devstack::programs::BuiltPrograms;
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
 use weaver_devstack::{files, ports};
 use weaver_installer::{self as installer, InstallError, certificates};
@@ -31,6 +32,8 @@ pub struct OwnServer {
     pub client: Client,
     pub server: Server,
     pub webhook: OwnWebhook,
+    /// What operators and pods are started of from now on, and whose manifests are applied.
+    pub programs: BuiltPrograms,
     dir: TempDir,
 }
 
@@ -41,6 +44,23 @@ pub struct OwnWebhook {
     port: u16,
     certificates: PathBuf,
     log: PathBuf,
+}
+
+/// The programs and manifests of this checkout.
+#[must_use]
+pub fn this_release() -> BuiltPrograms {
+    of_checkout(&given("WEAVER_TEST_BIN_DIR"))
+}
+
+/// Those that `make test-skew PREVIOUS=DIR` names.
+#[must_use]
+pub fn another_release() -> BuiltPrograms {
+    let dir = given("WEAVER_TEST_PREVIOUS_DIR");
+    BuiltPrograms::find(Some(&dir.join("bin")), &dir).unwrap()
+}
+
+fn of_checkout(bin_dir: &Path) -> BuiltPrograms {
+    BuiltPrograms::find(Some(bin_dir), Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))).unwrap()
 }
 
 impl OwnServer {
@@ -56,19 +76,20 @@ impl OwnServer {
         bin_dir: &Path,
         options: impl FnOnce(ServerOptions) -> ServerOptions,
     ) -> Self {
+        let programs = of_checkout(bin_dir);
         let dir = tempfile::tempdir_in(files::scratch()).unwrap();
         let server = Server::start(binary, options(ServerOptions::new(dir.path()))).unwrap();
         let client = client_of(&server.kubeconfig()).await;
         let mut webhook = OwnWebhook {
             child: None,
-            program: bin_dir.join("weaver-operator"),
+            program: programs.operator().unwrap(),
             port: ports::disposable().unwrap(),
             certificates: dir.path().join("webhook"),
             log: dir.path().join("webhook.log"),
         };
         webhook.renew();
         webhook.start();
-        Self { client, server, webhook, dir }
+        Self { client, server, webhook, programs, dir }
     }
 
     /// A directory that is deleted with the server.
@@ -150,10 +171,10 @@ impl OwnServer {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Applies a manifest of the repository.
+    /// Applies a manifest of the release of [`OwnServer::programs`].
     pub fn apply(&self, manifest: &str) {
-        let path = format!("{}/../{manifest}", env!("CARGO_MANIFEST_DIR"));
-        self.kubectl(&["apply", "--server-side", "-f", &path]);
+        let path = self.programs.source().join(manifest);
+        self.kubectl(&["apply", "--server-side", "-f", path.to_str().unwrap()]);
     }
 }
 
@@ -196,6 +217,13 @@ impl OwnWebhook {
             .spawn()
             .unwrap();
         self.child = Some(child);
+    }
+
+    /// Starts that of these programs instead.
+    pub fn replace(&mut self, programs: &BuiltPrograms) {
+        self.kill();
+        self.program = programs.operator().unwrap();
+        self.start();
     }
 
     /// Ends it as a power cut would.

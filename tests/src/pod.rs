@@ -46,7 +46,7 @@ pub async fn start(own: &OwnServer, name: &str, pod: &PodSpec, instead: &[(&str,
     let port = own.server.port().to_string();
     let address = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", &port)];
     variables.extend(address.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    OperatorProcess::in_a_pod(own.dir(), name, &arguments, &variables, &account)
+    OperatorProcess::in_a_pod(own, name, &arguments, &variables, &account)
 }
 
 /// The one container of a pod.
