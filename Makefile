@@ -37,6 +37,10 @@ test: ## Every check and test, the scenario tests on a real API server included
 test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets, faults, a kill at each write; fuzzing
 	@tests/devstack/test_long.sh
 
+.PHONY: test-skew
+test-skew: ## Programs, CRDs and chart of two releases in one cluster: PREVIOUS=DIR, a dist/ or a checkout with its programs
+	@tests/devstack/skew.sh
+
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for 30 s, or FUZZ_SECONDS=…; test-long does it with 30,000 inputs from a fixed seed
 	@tests/devstack/fuzz.sh

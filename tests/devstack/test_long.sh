@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The fuzz targets, the libraries with other versions of Kubernetes, `weaver` compiled for Windows, clean machines, the
-# Debian packages, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test
-# runner's summary.
+# Debian packages, another release next to this one where PREVIOUS names it (skew.sh), then scenarios that take minutes
+# or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
@@ -41,6 +41,7 @@ rm -r "$said"
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
 # features and be compiled again.
 cargo test --locked --quiet --workspace --no-run
+tests/devstack/skew.sh
 echo "== long tests, inside a fresh stack ($SECONDS s so far)"
 exec "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \
   "$nextest" nextest run --locked --workspace --test long --run-ignored only --profile long

@@ -58,6 +58,7 @@ mod service_tokens;
 mod service_tokens_own_server;
 mod service_tokens_refused;
 mod shape;
+mod skew_own_server;
 mod sources;
 mod syncing;
 mod tenant_example;

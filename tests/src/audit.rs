@@ -67,7 +67,15 @@ impl Audit {
 
     /// How often the operator's program has asked for `verb` on a `ConfigMap` or `Secret` of `namespace`.
     pub fn requests(&self, namespace: &str, verb: &str) -> usize {
-        requests_in(&self.events(), namespace, verb)
+        requests_in(&self.events(), namespace, verb).count()
+    }
+
+    /// How many of them the API server says it has done.
+    #[must_use]
+    pub fn changes(&self, namespace: &str, verb: &str) -> usize {
+        let is_done =
+            |event: &&Value| event["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300);
+        requests_in(&self.events(), namespace, verb).filter(is_done).count()
     }
 }
 
@@ -127,14 +135,14 @@ pub async fn check(audit: &Audit, namespaces: &[String], tenants: &[String]) {
     }
 }
 
-fn requests_in(events: &[Value], namespace: &str, verb: &str) -> usize {
-    let of_interest = |event: &&Value| {
+fn requests_in<'a>(events: &'a [Value], namespace: &str, verb: &str) -> impl Iterator<Item = &'a Value> {
+    let of_interest = move |event: &&Value| {
         is_operators_program(event)
             && is_content(event)
             && target(event) == Some(namespace)
             && event["verb"] == verb
     };
-    events.iter().filter(of_interest).count()
+    events.iter().filter(of_interest)
 }
 
 /// The operators of this server that have changed anything, in the order of their first writes. Their leases are left

@@ -33,6 +33,7 @@ pub mod promtool;
 pub mod proxy;
 pub mod rbac;
 pub mod reference;
+pub mod releases;
 pub mod resources;
 pub mod source;
 pub mod sync_kinds;
