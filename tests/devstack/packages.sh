@@ -3,7 +3,8 @@
 # Debian 13 with an owner's k3s they are installed, upgraded, downgraded, removed and purged, which leaves k3s as it
 # was; then once more in the booted root, where the units run; in both `weaver node update` installs them from apt
 # repositories, good ones and others. Of the same packages a release is made and checked. The programs are of the dev
-# profile. What is made is removed at the end.
+# profile. Where PREVIOUS=DIR has packages of another release, these are upgraded too. What is made is removed at the
+# end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -175,6 +176,26 @@ on_a_host_with_k3s() {
   owners_k3s_is_as_it_was
 }
 
+# from_another_release: its packages become ours, ours become its again, and an owner's settings and k3s stay.
+from_another_release() {
+  local there turn theirs
+  theirs="/debs/previous/weaver_*_$host.deb /debs/previous/config-weaver_*_$host.deb"
+  there=$(dpkg-deb -f "$PREVIOUS"/config-weaver_*_"$host".deb Version)
+  quiet "$install $theirs"
+  run "systemctl --quiet disable weaver-webhook.socket; echo WEAVER_CLOCK_WAIT=5 > /etc/weaver/node-agent.env
+    echo data > /var/lib/weaver/ledger"
+  for turn in "$newer $(ours new "$newer")" "$there $theirs" "$newer $(ours new "$newer")"; do
+    quiet "$install --allow-downgrades ${turn#* }"
+    is "${turn%% *}" "dpkg-query -W -f '\${Version}' config-weaver"
+    verified
+    enabled weaver-webhook.socket disabled
+    is "data WEAVER_CLOCK_WAIT=5" "echo \$(cat /var/lib/weaver/ledger /etc/weaver/node-agent.env)"
+    owners_k3s_is_as_it_was
+  done
+  quiet "apt-get purge -qq -y config-weaver weaver"
+  echo "packages: upgraded from $there of PREVIOUS, and back"
+}
+
 # The card has no unit of an owner's.
 on_a_card() {
   local unit
@@ -269,6 +290,13 @@ as_root mkdir "$root/debs"
 as_root cp -r "$work/old" "$work/new" "$root/debs"
 repositories
 on_a_host_with_k3s
+if compgen -G "${PREVIOUS-}/config-weaver_*_$host.deb" >/dev/null; then
+  as_root mkdir "$root/debs/previous"
+  as_root cp "$PREVIOUS"/{weaver,config-weaver}_*_"$host".deb "$root/debs/previous"
+  from_another_release
+else
+  echo "== upgrade from packages of another release: not run; PREVIOUS=DIR has them, see docs/how-to/make-a-release.md"
+fi
 as_root cp -a "$work/apt" "$root/apt"
 by_update
 as_root cp -a "$root" "$work/running"
