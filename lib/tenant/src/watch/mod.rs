@@ -12,6 +12,7 @@ mod backoff;
 mod consumer;
 mod kept;
 mod key;
+mod list_watch;
 mod set;
 mod triggers;
 mod users;

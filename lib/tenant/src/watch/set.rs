@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kube::api::Api;
+use kube::Resource as _;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
@@ -30,6 +30,7 @@ use super::backoff::{LONGEST_DENIED, WatchBackoff, is_refused, with_backoff};
 use super::consumer::{Concerned, Consumer, KindOf};
 use super::kept::{NamespacedName, Share, TooMuch, WatchLimits, WatchedObjects};
 use super::key::{Sight, WatchKey, WatchSelector, WatchState};
+use super::list_watch::{ListWatch, events};
 use super::users::{WatchUser, WatchUsers};
 use crate::client::TenantClient;
 
@@ -53,8 +54,10 @@ struct Watched<C: Consumer> {
     task: AbortHandle,
 }
 
-/// What kube's watcher yields.
-type Item<C> = Result<Event<PartialObjectMeta<<C as Consumer>::Object>>, watcher::Error>;
+type Meta<C> = PartialObjectMeta<<C as Consumer>::Object>;
+
+/// What a list and a watch yield.
+type Item<C> = Result<Event<Meta<C>>, watcher::Error>;
 
 struct Inner<C: Consumer> {
     key: WatchKey<KindOf<C>>,
@@ -167,28 +170,27 @@ impl<C: Consumer> WatchSet<C> {
     fn start(&self, key: &WatchKey<KindOf<C>>, share: Arc<Share>, tenant: &TenantClient) -> Watched<C> {
         let backoff = WatchBackoff::of_tenant(self.longest_pause, share.lists.clone());
         let inner = Arc::new(Inner::new(key.clone(), share, backoff, self.consumer.clone()));
-        let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
+        let (labels, fields) = match &key.selector {
+            WatchSelector::All => (None, None),
+            WatchSelector::Labels(selector) => (Some(selector.clone()), None),
+            WatchSelector::Name(name) => (None, Some(format!("metadata.name={name}"))),
+        };
         // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait
         // for a second. Nothing is done on what is shown here alone, and what came since follows as events.
-        // Pages are not had from there: asked for them, kube asks for no version. So they are for long lists only.
-        let mut config =
-            watcher::Config { page_size: None, ..watcher::Config::default() }.any_semantic().timeout(length);
-        config = match &key.selector {
-            WatchSelector::All => config,
-            WatchSelector::Labels(selector) => config.labels(selector),
-            WatchSelector::Name(name) => config.fields(&format!("metadata.name={name}")),
+        let mut of = ListWatch {
+            path: Meta::<C>::url_path(&key.kind, key.namespace.as_deref()),
+            labels,
+            fields,
+            page: None,
+            length: u32::try_from(self.length.as_secs()).unwrap_or(290),
         };
-        let objects: Api<PartialObjectMeta<C::Object>> = match &key.namespace {
-            Some(namespace) => tenant.namespaced(&key.kind, namespace),
-            None => tenant.all(&key.kind),
-        };
-        let follower = inner.clone();
+        let (access, follower) = (tenant.access.clone(), inner.clone());
         let task = tokio::spawn(async move {
             loop {
-                let events = watcher::watcher(objects.clone(), config.clone());
-                let events = with_backoff(events, follower.backoff.clone());
-                match follower.follow(events, config.page_size.is_some()).await {
-                    WatchEnd::ListTooLong => config.page_size = Some(PAGE),
+                let events =
+                    with_backoff(events::<Meta<C>>(access.clone(), of.clone()), follower.backoff.clone());
+                match follower.follow(Box::pin(events), of.page.is_some()).await {
+                    WatchEnd::ListTooLong => of.page = Some(PAGE),
                     WatchEnd::TooMuch => sleep(LONGEST_DENIED).await,
                 }
             }
@@ -308,8 +310,11 @@ impl<C: Consumer> Inner<C> {
     }
 
     /// Follows `events` until they lead nowhere. A list that is too long although it is read in pages is a failure.
-    async fn follow(&self, events: impl Stream<Item = Item<C>> + Send, in_pages: bool) -> WatchEnd {
-        let mut events = std::pin::pin!(events);
+    async fn follow(
+        &self,
+        mut events: impl Stream<Item = Item<C>> + Send + Unpin,
+        in_pages: bool,
+    ) -> WatchEnd {
         let mut listed = WatchedObjects::new(self.share.clone());
         while let Some(event) = events.next().await {
             if !in_pages && event.as_ref().is_err_and(|error| is_too_large(error)) {
@@ -371,7 +376,7 @@ impl<C: Consumer> Inner<C> {
         Ok(())
     }
 
-    fn keep(&self, object: PartialObjectMeta<C::Object>) -> Option<(NamespacedName, C::Kept)> {
+    fn keep(&self, object: Meta<C>) -> Option<(NamespacedName, C::Kept)> {
         let meta = object.metadata;
         let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone()?);
         Some((key, self.consumer.keep(&self.key, meta)))
