@@ -32,8 +32,8 @@ type Scope = (GroupResource, Option<String>);
 
 /// What is known of the rights of one account.
 pub struct AccessCache {
-    /// Acts as the account.
-    client: Client,
+    /// Makes clients that act as the account.
+    connect: Box<dyn Fn() -> Client + Send + Sync>,
     lasts: Duration,
     /// All kinds that were ever asked for: one review answers for all of them.
     kinds: Mutex<BTreeSet<GroupResource>>,
@@ -74,12 +74,12 @@ impl AccessCache {
     /// Longest of the pauses after lists that were too large. Each try reads several MiB to learn that they still are.
     pub const LONGEST_PAUSE: Duration = Duration::from_hours(6);
 
-    /// `client` acts as the account. Answers are used for as long as `lasts`: that bounds how long a tenant learns of a
-    /// namespace in which it has no right any more.
+    /// Clients that act as the account are made by `connect`. Answers are used for as long as `lasts`: that bounds how
+    /// long a tenant learns of a namespace in which it has no right any more.
     #[must_use]
-    pub fn new(client: Client, lasts: Duration) -> Self {
+    pub fn new(connect: impl Fn() -> Client + Send + Sync + 'static, lasts: Duration) -> Self {
         Self {
-            client,
+            connect: Box::new(connect),
             lasts,
             kinds: Mutex::default(),
             all: Mutex::default(),
@@ -90,10 +90,11 @@ impl AccessCache {
         }
     }
 
-    /// The client that asks.
+    /// A new client that acts as the account. It has a queue of 10 KiB, and twice that after 32 requests: none is kept
+    /// for an account that has nothing to do.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.client.clone()
+        (self.connect)()
     }
 
     /// May it list and watch all objects of `kind` in this namespace; without one, in all namespaces at once?
@@ -109,7 +110,7 @@ impl AccessCache {
             return Ok(answer);
         }
         let asked = ["list", "watch"].map(|verb| on_all(kind, verb, namespace));
-        let answer = missing(&self.client, asked.to_vec()).await?.is_empty();
+        let answer = missing(&self.client(), asked.to_vec()).await?.is_empty();
         self.learn_of_all(kind, namespace, answer);
         Ok(answer)
     }
@@ -280,14 +281,15 @@ impl AccessCache {
             spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.into()) },
             ..SelfSubjectRulesReview::default()
         };
-        let reviews: Api<SelfSubjectRulesReview> = Api::all(self.client.clone());
+        let client = self.client();
+        let reviews: Api<SelfSubjectRulesReview> = Api::all(client.clone());
         let status = call(reviews.create(&PostParams::default(), &review)).await?.status.unwrap_or_default();
         let mut rules = Rules::of(&status, kinds);
         // An authorizer that cannot list its rules, such as a webhook, can still be asked about one.
         if status.incomplete {
             for kind in kinds {
                 let asked = ["create", "list"].map(|verb| on_all(kind, verb, Some(namespace)));
-                let missing = missing(&self.client, asked.to_vec()).await?;
+                let missing = missing(&client, asked.to_vec()).await?;
                 let [creates, lists] = asked.map(|access| !missing.contains(&access));
                 let known = rules.0.entry(kind.clone()).or_default();
                 *known = OfKind { touches: known.touches || creates || lists, lists: known.lists || lists };

@@ -26,7 +26,7 @@ const LONGEST_ANSWER: usize = 8 << 20;
 
 /// All accounts that a program acts as.
 ///
-/// [`Tenants::client`] is cheap: one client, one token and one cache of access reviews are kept for each account, until
+/// [`Tenants::client`] is cheap: one token and one cache of access reviews are kept for each account, until
 /// [`Tenants::retain`] drops them.
 pub struct Tenants<M = KubeMinter> {
     /// Carries no credential of its own.
@@ -56,6 +56,7 @@ pub struct TenantClient {
     pub token_length: usize,
     /// Where it has rights, as far as it was answered.
     pub access: Arc<AccessCache>,
+    client: Client,
 }
 
 impl<M: Mint> Tenants<M> {
@@ -82,18 +83,23 @@ impl<M: Mint> Tenants<M> {
                 Some((known, access)) if *known == uid => access.clone(),
                 // A recreated account has none of the rights of the one before.
                 _ => {
-                    let transport = self.transport.clone();
-                    let service =
-                        tower::service_fn(move |request| send_as(transport.clone(), slot.clone(), request));
-                    let client = Client::new(service, account.namespace.clone());
-                    let access = Arc::new(AccessCache::new(client, self.rights_last));
+                    let (transport, namespace) = (self.transport.clone(), account.namespace.clone());
+                    let connect = move || {
+                        let (transport, slot) = (transport.clone(), slot.clone());
+                        let service = tower::service_fn(move |request| {
+                            send_as(transport.clone(), slot.clone(), request)
+                        });
+                        Client::new(service, namespace.clone())
+                    };
+                    let access = Arc::new(AccessCache::new(connect, self.rights_last));
                     held.access = Some((uid.clone(), access.clone()));
                     access
                 }
             }
         };
         let token_length = token.secret.expose_secret().len();
-        Ok(TenantClient { account: account.clone(), uid, claims, token_length, access })
+        let client = access.client();
+        Ok(TenantClient { account: account.clone(), uid, claims, token_length, access, client })
     }
 
     /// Wipes the tokens of all accounts but those that are `in_use`.
@@ -140,7 +146,7 @@ impl TenantClient {
     /// For everything else that kube offers.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.access.client()
+        self.client.clone()
     }
 }
 

@@ -52,7 +52,7 @@
 //! |---|---|---|
 //! | [`Account`] | names who acts | takes the namespace from the object that asks, never from its spec |
 //! | [`token`] | a token per account, minted on demand, renewed at 70 to 80 % of its life | its own [`token::Mint`]: another way to mint, or one that counts |
-//! | [`Tenants`], [`TenantClient`] | one client per account; a 401 drops the token and mints once more | nothing: `kube::Api` of any kind, with all that kube offers |
+//! | [`Tenants`], [`TenantClient`] | clients that act as an account; a 401 drops the token and mints once more | nothing: `kube::Api` of any kind, with all that kube offers |
 //! | [`AccessCache`], [`review`] | asks, as the account, what it may do; remembers it for a while | what it needs, as [`review::Access`] or a type of its own |
 //! | [`transport`] | all requests over few HTTP/2 connections, writes separate from watches | tower layers, and a [`transport::SendGate`] for writes that may become wrong while they wait |
 //! | [`watch`] | metadata-only watches, shared, counted, bounded, backing off | a [`watch::Consumer`]: what is kept of an object, and who is woken |

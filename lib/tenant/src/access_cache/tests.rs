@@ -25,7 +25,8 @@ fn cache() -> AccessCache {
     let service = tower::service_fn(|_: Request<Body>| async {
         Err::<Response<Body>, BoxError>("not to be asked".into())
     });
-    AccessCache::new(Client::new(service, "default"), Duration::from_mins(5))
+    let client = Client::new(service, "default");
+    AccessCache::new(move || client.clone(), Duration::from_mins(5))
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +98,8 @@ fn asking(answer: impl Fn(&str) -> Option<bool> + Clone + Send + Sync + 'static)
             Ok::<_, BoxError>(Response::new(Body::from(review.to_string().into_bytes())))
         }
     });
-    AccessCache::new(Client::new(service, "default"), Duration::from_mins(5))
+    let client = Client::new(service, "default");
+    AccessCache::new(move || client.clone(), Duration::from_mins(5))
 }
 
 fn names(of: &[&str]) -> Vec<String> {

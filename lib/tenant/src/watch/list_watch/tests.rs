@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _, stream};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use http::{Request, Response};
 use http_body_util::StreamBody;
 use hyper::body::{Body as HttpBody, Bytes, Frame};
@@ -17,6 +17,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher::{Config, Error, Event, watcher};
 use kube::{Client, Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use tower::BoxError;
 
@@ -277,7 +278,7 @@ async fn requests_events_and_errors_are_those_of_kubes_watcher() {
             let of_kube = shown(watcher(maps, config.labels("a=b").fields("metadata.name=c"))).await;
 
             let (client, asked) = answering(answers.clone());
-            let access = AccessCache::new(client, Duration::ZERO);
+            let access = AccessCache::new(move || client.clone(), Duration::ZERO);
             let ours = shown(events(Arc::new(access), of(page))).await;
 
             assert_eq!(ours.iter().map(word).collect::<Vec<_>>(), expected);
@@ -285,4 +286,40 @@ async fn requests_events_and_errors_are_those_of_kubes_watcher() {
             assert_eq!(*asked.lock().unwrap(), *asked_by_kube.lock().unwrap());
         }
     }
+}
+
+#[tokio::test]
+async fn a_watch_at_rest_keeps_no_client() {
+    let (server, _) = answering(vec![no_object(), watch(&[added(), Silence])]);
+    // With a reference for each client that there is.
+    let clients: Arc<()> = Arc::default();
+    let counted = clients.clone();
+    let access = AccessCache::new(
+        move || {
+            let (server, counted) = (server.clone(), counted.clone());
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let (server, counted) = (server.clone(), counted.clone());
+                async move {
+                    let answer = server.send(request).await;
+                    drop(counted);
+                    answer
+                }
+            });
+            Client::new(service, "default")
+        },
+        Duration::ZERO,
+    );
+    let none = Arc::strong_count(&clients);
+    let mut events = pin!(events::<Meta>(Arc::new(access), of(None)));
+    for expected in ["init", "listed", "+c"] {
+        assert_eq!(word(&events.next().await.unwrap()), expected);
+    }
+    assert!(events.next().now_or_never().is_none());
+    // A client's own task ends a little later than the client.
+    let ended = async {
+        while Arc::strong_count(&clients) > none {
+            yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), ended).await.expect("a client is left");
 }
