@@ -1,6 +1,6 @@
 //! What the watches of one namespace's accounts may use together, and the objects that one of them shows.
 
-use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -65,13 +65,19 @@ pub struct TooMuch;
 pub struct WatchedObjects<T> {
     share: Arc<Share>,
     bytes: usize,
-    /// With the bytes of each.
-    kept: BTreeMap<NamespacedName, (T, usize)>,
+    /// In order. A tree would have room for eleven, and most watches show one.
+    kept: Vec<KeptObject<T>>,
+}
+
+struct KeptObject<T> {
+    key: NamespacedName,
+    object: T,
+    bytes: usize,
 }
 
 impl<T> WatchedObjects<T> {
     pub fn new(share: Arc<Share>) -> Self {
-        Self { share, bytes: 0, kept: BTreeMap::new() }
+        Self { share, bytes: 0, kept: Vec::new() }
     }
 
     /// Puts an object of so many `bytes` in; gives back what was there.
@@ -85,19 +91,34 @@ impl<T> WatchedObjects<T> {
         bytes: usize,
         replace: usize,
     ) -> Result<Option<T>, TooMuch> {
-        let before = self.remove(&key);
+        let before = match self.find(&key) {
+            Ok(at) => {
+                let before = mem::replace(&mut self.kept[at], KeptObject { key, object, bytes });
+                self.give_back(before.bytes);
+                Some(before.object)
+            }
+            Err(at) => {
+                self.kept.insert(at, KeptObject { key, object, bytes });
+                None
+            }
+        };
         let all = self.share.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.bytes += bytes;
-        self.kept.insert(key, (object, bytes));
         let limits = self.share.limits;
         let fits = all.saturating_sub(replace) <= limits.bytes && self.bytes <= limits.bytes_each;
         if fits { Ok(before) } else { Err(TooMuch) }
     }
 
     pub fn remove(&mut self, key: &NamespacedName) -> Option<T> {
-        let (before, bytes) = self.kept.remove(key)?;
-        self.give_back(bytes);
-        Some(before)
+        let at = self.find(key).ok()?;
+        let before = self.kept.remove(at);
+        self.give_back(before.bytes);
+        Some(before.object)
+    }
+
+    /// Gives back the memory that more objects would need.
+    pub fn fit(&mut self) {
+        self.kept.shrink_to_fit();
     }
 
     /// Bytes that the kept objects use, as they were counted.
@@ -106,16 +127,21 @@ impl<T> WatchedObjects<T> {
     }
 
     pub fn get(&self, key: &NamespacedName) -> Option<&T> {
-        self.kept.get(key).map(|(object, _)| object)
+        self.find(key).ok().map(|at| &self.kept[at].object)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&NamespacedName, &T)> {
-        self.kept.iter().map(|(key, (object, _))| (key, object))
+        self.kept.iter().map(|kept| (&kept.key, &kept.object))
     }
 
     pub fn clear(&mut self) {
-        self.kept.clear();
+        self.kept = Vec::new();
         self.give_back(self.bytes);
+    }
+
+    /// Where it is, or would be.
+    fn find(&self, key: &NamespacedName) -> Result<usize, usize> {
+        self.kept.binary_search_by(|kept| kept.key.cmp(key))
     }
 
     fn give_back(&mut self, bytes: usize) {
@@ -162,6 +188,23 @@ mod tests {
         }
         drop((one, listed));
         assert_eq!(share.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn an_object_is_found_whatever_came_before_and_after_it() {
+        let mut objects = WatchedObjects::new(share());
+        for number in [7, 3, 9, 1, 5] {
+            assert_eq!(objects.put(key(number), number, EACH, 0), Ok(None));
+        }
+        assert_eq!(objects.put(key(3), 33, 2 * EACH, 0), Ok(Some(3)));
+        assert_eq!((objects.remove(&key(7)), objects.remove(&key(7))), (Some(7), None));
+        objects.fit();
+        let found = [0, 1, 3, 5, 7, 9].map(|number| objects.get(&key(number)).copied());
+        assert_eq!(found, [None, Some(1), Some(33), Some(5), None, Some(9)]);
+        assert_eq!(objects.iter().map(|(_, object)| *object).collect::<Vec<_>>(), [1, 33, 5, 9]);
+        assert_eq!(objects.bytes(), 5 * EACH);
+        objects.clear();
+        assert_eq!((objects.bytes(), objects.get(&key(1))), (0, None));
     }
 
     /// Someone fills a namespace that one of them is on.

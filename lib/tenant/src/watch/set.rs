@@ -341,6 +341,7 @@ impl<C: Consumer> Inner<C> {
                 }
             }
             Ok(Event::InitDone) => {
+                listed.fit();
                 *self.objects() = std::mem::replace(listed, WatchedObjects::new(self.share.clone()));
                 // A list after the first may have changes whatever the state was.
                 if self.turn(WatchState::Up) == WatchState::Up {
