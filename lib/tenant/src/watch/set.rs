@@ -60,7 +60,7 @@ type Meta<C> = PartialObjectMeta<<C as Consumer>::Object>;
 type Item<C> = Result<Event<Meta<C>>, watcher::Error>;
 
 struct Inner<C: Consumer> {
-    key: WatchKey<KindOf<C>>,
+    key: Arc<WatchKey<KindOf<C>>>,
     state: watch::Sender<WatchState>,
     /// Users that wait for the first answer, and so need not be woken by it.
     awaited_by: AtomicUsize,
@@ -81,7 +81,7 @@ enum WatchEnd {
 
 /// Watches in use, and some that ended.
 struct Open<C: Consumer> {
-    watches: HashMap<WatchKey<KindOf<C>>, Weak<Watched<C>>>,
+    watches: HashMap<Arc<WatchKey<KindOf<C>>>, Weak<Watched<C>>>,
     /// How many there are when those that ended are removed next.
     prune_at: usize,
 }
@@ -136,6 +136,7 @@ impl<C: Consumer> WatchSet<C> {
             if share.has_most_watches() {
                 return None;
             }
+            let key = Arc::new(key);
             let watched = Arc::new(self.start(&key, share, tenant));
             open.insert(key, &watched);
             watched
@@ -167,7 +168,7 @@ impl<C: Consumer> WatchSet<C> {
         watches.map(|watched| *watched.inner.state.borrow()).collect()
     }
 
-    fn start(&self, key: &WatchKey<KindOf<C>>, share: Arc<Share>, tenant: &TenantClient) -> Watched<C> {
+    fn start(&self, key: &Arc<WatchKey<KindOf<C>>>, share: Arc<Share>, tenant: &TenantClient) -> Watched<C> {
         let backoff = WatchBackoff::of_tenant(self.longest_pause, share.lists.clone());
         let inner = Arc::new(Inner::new(key.clone(), share, backoff, self.consumer.clone()));
         let (labels, fields) = match &key.selector {
@@ -214,7 +215,7 @@ impl<C: Consumer> WatchSet<C> {
 
 impl<C: Consumer> Open<C> {
     /// Of those that ended, there are never more than of the others: so removing them costs no insertion much.
-    fn insert(&mut self, key: WatchKey<KindOf<C>>, watched: &Arc<Watched<C>>) {
+    fn insert(&mut self, key: Arc<WatchKey<KindOf<C>>>, watched: &Arc<Watched<C>>) {
         if self.watches.len() >= self.prune_at {
             self.watches.retain(|_, watched| watched.strong_count() > 0);
             self.prune_at = self.watches.len() * 2 + 64;
@@ -296,7 +297,12 @@ impl<C: Consumer> Drop for Watched<C> {
 }
 
 impl<C: Consumer> Inner<C> {
-    fn new(key: WatchKey<KindOf<C>>, share: Arc<Share>, backoff: WatchBackoff, consumer: Arc<C>) -> Self {
+    fn new(
+        key: Arc<WatchKey<KindOf<C>>>,
+        share: Arc<Share>,
+        backoff: WatchBackoff,
+        consumer: Arc<C>,
+    ) -> Self {
         Self {
             key,
             state: watch::Sender::new(WatchState::Listing),

@@ -49,7 +49,7 @@ fn inner(selector: WatchSelector, users: &[&str]) -> (Inner<Owned>, Triggers<Str
     };
     let share = Arc::new(Share::new(LIMITS));
     let backoff = WatchBackoff::of_tenant(Duration::from_mins(1), share.lists.clone());
-    let inner = Inner::new(key, share, backoff, Arc::new(Owned(triggers.clone())));
+    let inner = Inner::new(Arc::new(key), share, backoff, Arc::new(Owned(triggers.clone())));
     for name in users {
         inner.users().insert(((*name).to_owned(), 0), BTreeSet::new());
     }
@@ -190,7 +190,8 @@ async fn a_tenant_has_so_many_watches_in_whatever_state_and_one_that_ends_makes_
 async fn watches_that_ended_are_forgotten_before_they_are_as_many_as_those_in_use() {
     let share = Arc::new(Share::new(LIMITS));
     let mut open = Open { watches: HashMap::new(), prune_at: 0 };
-    let key = |number: usize| WatchKey { uid: number.to_string(), ..inner(WatchSelector::All, &[]).0.key };
+    let any = inner(WatchSelector::All, &[]).0.key;
+    let key = |number: usize| Arc::new(WatchKey { uid: number.to_string(), ..(*any).clone() });
     let held: Vec<_> = (0..100).map(|_| watched(&share, WatchState::Up)).collect();
     held.iter().enumerate().for_each(|(number, watched)| open.insert(key(number), watched));
     for number in 100..10_000 {
