@@ -281,11 +281,6 @@ pub(super) fn netplan_yaml(line: &str) -> Option<Details> {
     line.contains("/etc/netplan/").then(Details::default)
 }
 
-/// The kernel's words for k3s' directory; another program's overlay is its own matter.
-pub(super) fn upper_of_k3s(line: &str) -> Option<Details> {
-    (line.contains("/var/lib/rancher") || line.contains("containerd")).then(Details::default)
-}
-
 /// dpkg's own files, as a power loss leaves them.
 pub(super) fn damaged_list(line: &str) -> Option<Details> {
     let name = after(line, "file for package '", &['\''])?;
@@ -317,18 +312,6 @@ pub(super) fn damaged_status(line: &str) -> Option<Details> {
         )
     } else {
         details
-    })
-}
-
-/// containerd without the file system that its snapshotter uses.
-pub(super) fn no_overlay(line: &str) -> Option<Details> {
-    line.contains("no such device").then(|| {
-        Details::message("the kernel cannot mount the file system of containers: its module is missing")
-            .remedy(
-                Remedy::new("reboot if the kernel was upgraded: the modules of the running one were removed")
-                    .command("sudo modprobe overlay")
-                    .command("sudo reboot"),
-            )
     })
 }
 

@@ -27,6 +27,7 @@ mod kubelets;
 mod memory;
 mod modules;
 mod node;
+mod overlay;
 mod peer;
 mod pods;
 mod programs;

@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, known, known_repeated, repeated, says, tells};
-use crate::recognise::{card, host, modules, space, tls, wear};
+use crate::recognise::{card, host, modules, overlay, space, tls, wear};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
     // The kernel names a process first, which may be called as an error is.
@@ -40,8 +40,10 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
     (
         Code::SnapshotterUnusable,
         &[
-            says("snapshotter cannot be enabled for "),
-            judged("not supported as upperdir", host::upper_of_k3s),
+            judged("snapshotter cannot be enabled for ", overlay::cannot_be_enabled),
+            judged("not supported as upperdir", overlay::upper_of_k3s),
+            judged("failed to mount rootfs component", overlay::rootfs_refused),
+            says("failed to create cri service: failed to find snapshotter"),
         ],
     ),
     (
@@ -94,7 +96,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             says("chain_add failed (no such file or directory)"),
             says("table_add failed (invalid argument)"),
             says("could not fetch rule set generation id: invalid argument"),
-            judged("failed to mount rootfs component", host::no_overlay),
+            judged("failed to mount rootfs component", overlay::no_module),
+            judged("failed to mount overlay: ", overlay::no_module),
             judged("vxlan", host::no_vxlan),
             judged("operation not supported", host::flannel),
             judged("bridge-nf-call-iptables", host::no_br_netfilter),

@@ -82,7 +82,6 @@ pub(super) const FEW: &[(&str, &str)] = &[
     ("C-06", "one reason of the garbage collector's events"),
     ("C-10", "two format strings of the API server, for conversion and for admission"),
     ("D-02", "k3d alone has clusters by name, and says so in two ways"),
-    ("F-20", "k3s' own test of the snapshotter, and the kernel's word of it"),
     ("H-04", "k3s alone ends at such a date, with one sentence"),
     ("H-10", "the kernel's watch for tasks that hang is the only one, with one sentence"),
     ("H-13", "sudo and hostname alone resolve the host's own name"),

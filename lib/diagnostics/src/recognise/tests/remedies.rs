@@ -55,6 +55,17 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "kubectl create role",
         "rolebindings,",
     ),
+    // k3s#12673, in a container.
+    (
+        r#"INFO[3139] Waiting to retrieve agent configuration; server is not ready: "overlayfs" snapshotter cannot be enabled for "/var/lib/rancher/k3s/agent/containerd", try using "fuse-overlayfs" or "native": failed to mount overlay: operation not permitted"#,
+        "--privileged",
+        "raspi-config",
+    ),
+    (
+        r#""overlayfs" snapshotter cannot be enabled for "/var/lib/rancher/k3s/agent/containerd", try using "fuse-overlayfs" or "native": failed to mount overlay: no such device"#,
+        "sudo modprobe overlay",
+        "native",
+    ),
 ];
 
 #[test]
