@@ -1,10 +1,9 @@
 //! What is said of images and registries. A registry is another server than the API server, and what is wrong with an
 //! image is not what is wrong with the way to it.
 
-use super::details::{Details, after, is_name, is_plain};
-use super::disks::is_number;
+use super::details::{Details, after, is_plain};
 use super::peer::asks_the_api_server;
-use super::{helm, pods, tls};
+use super::{docker, helm, pods, tls};
 use crate::finding::Remedy;
 
 /// Ends of an image's name.
@@ -26,7 +25,8 @@ fn is_of_podman(line: &str) -> bool {
 
 /// A client of a registry: who answers such a client badly is a server of any kind.
 fn asks_a_registry(line: &str) -> bool {
-    line.contains("/v2/") || is_of_podman(line) || line.contains("docker registry")
+    // The first path of Docker before 18.
+    ["/v2/", "/v1/_ping", "docker registry"].iter().any(|words| line.contains(words)) || is_of_podman(line)
 }
 
 pub(super) fn plain_http(line: &str) -> Option<Details> {
@@ -53,14 +53,8 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
             .command("weaver registry config REGISTRY:PORT --http"),
         )
     } else {
-        details
+        docker::advised(details, line, docker::plain_http)
     })
-}
-
-/// A host with or without a port, and nothing that a shell reads otherwise.
-fn is_host(server: &str) -> bool {
-    let (name, port) = server.rsplit_once(':').unwrap_or((server, "443"));
-    is_name(name) && is_number(port)
 }
 
 /// A repository that docker.io does not have: a tag that it lacks is said otherwise.
@@ -93,61 +87,11 @@ pub(super) fn too_many(line: &str) -> Option<Details> {
     ];
     let lower = line.to_ascii_lowercase();
     (words.iter().any(|words| line.contains(words)) || lower.contains("failed to pull image"))
-        .then(Details::default)
+        .then(|| limited(line))
 }
 
-/// Nothing came back from the registry.
-pub(super) fn unreachable(line: &str) -> Option<Details> {
-    ((line.contains("/v2/") || line.contains("/registry-v2/")) && !asks_the_api_server(line))
-        .then(|| reached(line))?
-}
-
-fn reached(line: &str) -> Option<Details> {
-    let why = [
-        "no such host",
-        "i/o timeout",
-        "connection refused",
-        "network is unreachable",
-        "no route to host",
-        "server misbehaving",
-        "TLS handshake timeout",
-        "connection reset by peer",
-        "Client.Timeout exceeded",
-        "timeout awaiting response headers",
-        "context deadline exceeded",
-        "Try again",
-    ]
-    .into_iter()
-    .find(|why| line.contains(why))
-    .or_else(|| line.contains("\": EOF").then_some("the connection was closed"))?;
-    let host =
-        after(line, "https://", &['/', '"', ' ']).or_else(|| after(line, "http://", &['/', '"', ' ']))?;
-    let details = Details::message(format!("the node does not reach {host}: {why}"));
-    if !is_host(host) {
-        return Some(details);
-    }
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    let is_of_a_service = name.split('.').skip(2).any(|label| label == "svc");
-    Some(details.remedy(if is_of_a_service {
-        Remedy::new(
-            "this is a Service, whose name only pods can resolve; images are pulled by the node. Make the Service a \
-             NodePort, and name that address as a mirror in /etc/rancher/k3s/registries.yaml",
-        )
-        .command(format!("weaver registry config {host}"))
-        .command("kubectl get services -A | grep -i registry")
-    } else if why == "connection refused" {
-        Remedy::new("nothing listens at that address and port: start the registry, or correct the port")
-            .command(format!("curl -v https://{host}/v2/"))
-            .command("# on the registry's machine:")
-            .command("sudo ss -lntp")
-    } else {
-        Remedy::new(
-            "check network and DNS on the node, not on the laptop; without a network, import the image from a file",
-        )
-        .command(format!("getent hosts {name}"))
-        .command("ip route")
-        .command("sudo k3s ctr images import FILE.tar")
-    }))
+pub(super) fn limited(line: &str) -> Details {
+    docker::advised(Details::default(), line, docker::limited)
 }
 
 /// The kubelet's own limit, in words that name no registry.
@@ -161,12 +105,6 @@ pub(super) fn late(line: &str) -> Option<Details> {
                 .command("sudo k3s ctr images import FILE.tar"),
         )
     })
-}
-
-/// The server that gives tokens for a registry, which is asked before it.
-pub(super) fn tokens_unreachable(line: &str) -> Option<Details> {
-    let is_of_a_registry = line.contains("fetch anonymous token") || line.contains("fetch oauth token");
-    is_of_a_registry.then(|| reached(line))?
 }
 
 /// A name that only a registry of one's own has, without it.
@@ -219,7 +157,7 @@ pub(super) fn certificate(line: &str) -> Option<Details> {
             .command("weaver registry config REGISTRY:PORT --ca-file /etc/rancher/k3s/registry-ca.crt"),
         )
     } else {
-        details
+        docker::advised(details, line, docker::untrusted)
     })
 }
 
@@ -252,7 +190,7 @@ pub(super) fn denied(line: &str) -> Option<Details> {
 }
 
 pub(super) fn refused(line: &str) -> Details {
-    helm::chart_refused(line).unwrap_or_default()
+    helm::chart_refused(line).unwrap_or_else(|| docker::advised(Details::default(), line, docker::refused))
 }
 
 /// A line of `kubectl get pods`.

@@ -1,6 +1,7 @@
 //! Messages of clients about servers that are unreachable, or are not what the client expects.
 
 use super::details::{Details, after, is_name, looked_up, only_informs};
+use super::k3d;
 use super::peer::{asks_dns_of_a_cluster, asks_the_api_server};
 use crate::finding::{K3S_STATUS, Remedy};
 use crate::kubeconfig_export::advice::hard_to_find;
@@ -91,11 +92,14 @@ pub(super) fn not_found(line: &str) -> Details {
         return if asks_the_api_server(line) { details } else { details.remedy(of_any_server()) };
     };
     let details = Details::message(format!("the name `{name}` cannot be resolved"));
-    if let Some(remedy) = of_the_cluster(name, line) {
+    if let Some(remedy) = k3d::of_the_host(name).or_else(|| of_the_cluster(name, line)) {
         return details.remedy(remedy);
     }
     if !asks_the_api_server(line) {
         return details.remedy(of_any_server());
+    }
+    if let Some(remedy) = k3d::of_docker_desktop(name) {
+        return details.remedy(remedy);
     }
     match name.parse::<ServingName>().ok().and_then(|name| hard_to_find(&name, None)) {
         Some(why) => details.remedy(Remedy::new(why)),

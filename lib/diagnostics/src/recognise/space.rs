@@ -1,6 +1,7 @@
 //! What is full: the node's own file system, or another one.
 
 use super::details::{Details, is_plain};
+use super::docker;
 use crate::finding::Remedy;
 
 /// Where the node keeps its own files, which is on the root file system.
@@ -50,16 +51,21 @@ pub(super) fn full(line: &str) -> Option<Details> {
         return None;
     }
     if LAYERS.iter().any(|words| line.contains(words)) {
-        return Some(Details::default());
+        return Some(own(line));
     }
     let at = lower.find("no space left on device").unwrap_or(line.len());
     match path(line, at) {
         Some(path) if NO_FILES.iter().any(|prefix| path.starts_with(prefix)) => None,
-        Some(path) if is_own(path) => Some(Details::default()),
+        Some(path) if is_own(path) => Some(own(line)),
         Some(path) => Some(another(path)),
-        None if SPEAKERS.iter().any(|who| line.contains(who)) => Some(Details::default()),
+        None if SPEAKERS.iter().any(|who| line.contains(who)) => Some(own(line)),
         None => Some(unnamed("a file system is full")),
     }
+}
+
+/// The root file system, which Docker fills with what it has itself.
+fn own(line: &str) -> Details {
+    docker::advised(Details::default(), line, docker::full)
 }
 
 /// SQLite's words; k3s' own database is on the root file system.

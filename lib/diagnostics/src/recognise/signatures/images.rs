@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, says, tells};
-use crate::recognise::{absent, images, programs};
+use crate::recognise::{absent, images, programs, unreached};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -25,8 +25,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
         Code::ImagePullsLimited,
         &[
-            says("you have reached your pull rate limit"),
-            says("you have reached your unauthenticated pull rate limit"),
+            tells("you have reached your pull rate limit", images::limited),
+            tells("you have reached your unauthenticated pull rate limit", images::limited),
             judged("toomanyrequests", images::too_many),
             judged("429 too many requests", images::too_many),
         ],
@@ -45,8 +45,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         &[
             tells("pull access denied", images::refused),
             tells("no basic auth credentials", images::refused),
-            says("requested access to the resource is denied"),
-            says("access to the requested resource is not authorized"),
+            tells("requested access to the resource is denied", images::refused),
+            tells("access to the requested resource is not authorized", images::refused),
             says("unable to retrieve auth token: invalid username/password"),
             tells("unable to retrieve some image pull secrets", images::pull_secret),
             judged("incorrect username or password", images::denied),
@@ -85,9 +85,9 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
         Code::RegistryUnreachable,
         &[
-            judged("/v2/", images::unreachable),
-            judged("/registry-v2/", images::unreachable),
-            judged("/token?", images::tokens_unreachable),
+            judged("/v2/", unreached::registry),
+            judged("/registry-v2/", unreached::registry),
+            judged("/token?", unreached::tokens),
         ],
     ),
     (

@@ -66,6 +66,40 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "sudo modprobe overlay",
         "native",
     ),
+    // k3d#1221 and k3d#1057.
+    (
+        "dial tcp: lookup host.k3d.internal on 10.43.0.10:53: no such host",
+        "k3d cluster start",
+        "get services",
+    ),
+    ("ping: host.k3d.internal: Name or service not known", "k3d cluster start", "/etc/hosts"),
+    (
+        "Unable to connect to the server: dial tcp: lookup host.docker.internal on 192.168.1.1:53: no such host",
+        "set-cluster k3d-CLUSTER",
+        "/etc/hosts",
+    ),
+    // Docker has settings of its own: distribution#3500, k3d#755.
+    (
+        r#"Get "https://docker.local:5000/v2/": http: server gave HTTP response to HTTPS client"#,
+        "insecure-registries",
+        "restart k3s",
+    ),
+    (
+        r#"Error response from daemon: Get "https://registry.lan:5000/v2/": tls: failed to verify certificate: x509: certificate signed by unknown authority"#,
+        "/etc/docker/certs.d",
+        "restart k3s",
+    ),
+    (
+        "Error response from daemon: failed to register layer: write /usr/lib/x: no space left on device",
+        "docker system prune",
+        "crictl",
+    ),
+    (
+        "Error response from daemon: toomanyrequests: You have reached your pull rate limit.",
+        "docker login",
+        "restart",
+    ),
+    ("denied: requested access to the resource is denied", "docker login", "kubectl"),
 ];
 
 #[test]
