@@ -2,6 +2,7 @@
 
 use super::details::{Details, after, is_plain};
 use super::disks::is_number;
+use super::in_container;
 use crate::finding::Remedy;
 use crate::power;
 
@@ -21,8 +22,13 @@ pub(super) fn controller(line: &str) -> Option<Details> {
         .or_else(|| after(&lower, "missing required cgroups: ", &['"']))
         .or_else(|| after(&lower, "cgroup subsystem not mounted: [", &[']']))
         .or_else(|| after(&lower, "missing controllers: ", &['"']))?;
-    (!named.contains("memory"))
-        .then(|| Details::message(format!("the kernel has no {} controller, which k3s needs", named.trim())))
+    if named.contains("memory") {
+        return None;
+    }
+    let details = Details::message(format!("the kernel has no {} controller, which k3s needs", named.trim()));
+    // In the journal of a host it is the kernel.
+    let is_of_a_host = line.contains("k3s[") || !line.contains("(v2)");
+    Some(if is_of_a_host { details } else { details.remedy(in_container::delegation()) })
 }
 
 /// The kubelet's cgroup lacks this controller, and has others: where it lacks all, the parent cgroup does not delegate

@@ -21,6 +21,7 @@ mod docker;
 mod helm;
 mod host;
 mod images;
+mod in_container;
 mod join;
 mod k3d;
 mod kill;

@@ -3,7 +3,8 @@
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, repeated, says, tells};
 use crate::recognise::{
-    answers, datastore, helm, images, join, kubeconfig, kubelets, rights, servers, services, tls, webhooks,
+    answers, datastore, helm, images, in_container, join, kubeconfig, kubelets, rights, servers, services,
+    tls, webhooks,
 };
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
@@ -46,6 +47,9 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("is restarting for more than a minute", servers::k3d_node),
             judged("failed to get ready", servers::k3d_node),
             judged("failed waiting for log message", servers::k3d_node),
+            tells("nf_conntrack_max: permission denied", in_container::conntrack),
+            judged("open /dev/kmsg: ", in_container::kernel_log),
+            judged("open /proc/sys/vm/overcommit_memory: permission denied", in_container::kernel_parameters),
         ],
     ),
     (

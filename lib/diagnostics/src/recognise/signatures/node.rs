@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, known, repeated, says, tells};
-use crate::recognise::{bolt, host, kubelets, memory, node, pods, runtime};
+use crate::recognise::{bolt, host, in_container, kubelets, memory, node, pods, runtime};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -35,6 +35,9 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("for required subsystem: ", host::controller),
             judged("has some missing controllers: ", host::controller),
             says("devices cgroup isn't mounted"),
+            tells("mountpoint for devices not found", in_container::old_docker),
+            tells("cgroup mountpoint does not exist", in_container::old_docker),
+            says("your kernel does not support cpu cfs period/quota"),
         ],
     ),
     (
@@ -51,6 +54,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("failed to evacuate root cgroup"),
             judged("cgroup.subtree_control: ", host::delegation),
             judged("has some missing controllers: ", host::no_controllers),
+            judged("/kubepods: permission denied", in_container::cgroups_of_root),
         ],
     ),
     (Code::MemoryTooSmall, &[judged("the system ram (", host::too_little_memory)]),

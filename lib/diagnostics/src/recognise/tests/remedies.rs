@@ -100,6 +100,17 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "restart",
     ),
     ("denied: requested access to the resource is denied", "docker login", "kubectl"),
+    // k3d#1082: an engine without root, and a host.
+    (
+        r#"time="2022-06-15T10:00:00Z" level=fatal msg="failed to find cpu cgroup (v2)""#,
+        "Delegate=",
+        "kernel that was",
+    ),
+    (
+        r#"Aug 27 02:50:17 pi k3s[2140]: time="2024-08-27T02:50:17+02:00" level=fatal msg="failed to find cpu cgroup (v2)""#,
+        "sudo reboot",
+        "Delegate=",
+    ),
 ];
 
 #[test]
