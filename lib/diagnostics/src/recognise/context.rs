@@ -21,7 +21,8 @@ pub(super) fn needles() -> impl Iterator<Item = &'static str> {
         .chain(K3S)
         .chain(BOOT)
         .chain(WSL)
-        .chain([WIFI_JOINED, services::COREDNS_STARTS, UNIT])
+        .chain([WIFI_JOINED, services::COREDNS_STARTS, UNIT, PROCESS])
+        .chain(FAILED)
         .chain(slots::NEEDLES)
         .chain(kill::NEEDLES)
 }
@@ -36,6 +37,15 @@ const BOOT: [&str; 4] = ["booting linux on physical cpu", "linux version ", "-- 
 /// What systemd calls k3s' units where it starts and stops them.
 const UNIT: &str = "lightweight kubernetes";
 
+/// How systemd says that one of them failed, and how systemctl shows it of its process.
+const FAILED: [&str; 4] = [
+    "job for k3s.service failed",
+    "job for k3s-agent.service failed",
+    "k3s.service: failed with result",
+    "k3s-agent.service: failed with result",
+];
+const PROCESS: &str = "execstart=/usr/local/bin/k3s";
+
 /// What only the kernel and the init of WSL say.
 const WSL: [&str; 2] = ["misc dxg: dxgk: ", "] wsl ("];
 
@@ -49,6 +59,16 @@ enum UnitPhase {
     Other,
     /// It has begun to stop k3s, and has not said that it is stopped.
     Stopping,
+}
+
+/// What is known of a failure of k3s' unit.
+#[derive(Debug, Default)]
+enum UnitFailure {
+    #[default]
+    Unseen,
+    /// The number of the line that tells of it, and the line: none says why.
+    Unexplained(u64, String),
+    Explained,
 }
 
 /// What is known of a log from the lines before. A new one knows nothing.
@@ -70,6 +90,7 @@ pub struct LogContext {
     is_of_wsl: bool,
     has_joined_wifi: bool,
     unit: UnitPhase,
+    failure: UnitFailure,
 }
 
 impl LogContext {
@@ -126,6 +147,11 @@ impl LogContext {
         if lower.contains(UNIT) {
             self.unit = if lower.contains("stopping ") { UnitPhase::Stopping } else { UnitPhase::default() };
         }
+        if matches!(self.failure, UnitFailure::Unseen) && is_failure(&lower) && !self.is_stopping() {
+            self.failure = UnitFailure::Unexplained(self.line, line.to_owned());
+        } else if matches!(self.failure, UnitFailure::Unexplained(..)) && has_started(&lower) {
+            self.failure = UnitFailure::Unseen;
+        }
         if lower.contains(services::COREDNS_STARTS) {
             self.times.remove(services::COREDNS_LISTS);
             self.times.remove(services::COREDNS_WATCHES);
@@ -149,6 +175,19 @@ impl LogContext {
         self.memory_off.as_ref().filter(|_| !self.is_of_k3s).map(|(number, line)| (*number, line.as_str()))
     }
 
+    /// The line by which systemd says that k3s failed, where no other line says why.
+    pub(super) fn unexplained_failure(&self) -> Option<(u64, &str)> {
+        match &self.failure {
+            UnitFailure::Unexplained(number, line) => Some((*number, line.as_str())),
+            UnitFailure::Unseen | UnitFailure::Explained => None,
+        }
+    }
+
+    /// A line has said what is wrong.
+    pub(super) fn explain(&mut self) {
+        self.failure = UnitFailure::Explained;
+    }
+
     /// Counts an occurrence of `needle`, and returns how many there were.
     pub(super) fn count(&mut self, needle: &'static str) -> u32 {
         let (times, last) = self.times.entry(needle).or_default();
@@ -158,6 +197,16 @@ impl LogContext {
         (*times, *last) = (times.saturating_add(1), self.now);
         *times
     }
+}
+
+fn is_failure(lower: &str) -> bool {
+    FAILED.iter().any(|words| lower.contains(words))
+        || lower.contains("failed to start ") && lower.contains(UNIT)
+        || lower.contains(PROCESS) && lower.contains("(code=exited, status=1/")
+}
+
+fn has_started(lower: &str) -> bool {
+    lower.contains("k3s is up and running") || lower.contains("]: started ") && lower.contains(UNIT)
 }
 
 /// Of the kernel's log or of the journal: `/proc/version` begins like it, and is no start.

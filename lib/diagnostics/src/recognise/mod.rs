@@ -139,6 +139,7 @@ impl Recogniser {
             let (code, wording) = self.wordings.get(index)?;
             Some((*code, wording.read(&line, context)?))
         })?;
+        context.explain();
         Some(finding(code, details, place(), &line))
     }
 
@@ -149,8 +150,16 @@ impl Recogniser {
             let details = Details::message("the kernel turned its memory controller off, and not on again");
             return Some(finding(Code::MemoryCgroupDisabled, details, place(number), &without_secrets(line)));
         }
-        let (number, line) = context.last_kill().asked()?;
-        Some(finding(Code::OutOfMemory, memory::asked(), place(number), &without_secrets(line)))
+        if let Some((number, line)) = context.last_kill().asked() {
+            return Some(finding(Code::OutOfMemory, memory::asked(), place(number), &without_secrets(line)));
+        }
+        let (number, line) = context.unexplained_failure()?;
+        Some(finding(
+            Code::K3sNotAnswering,
+            servers::unit_failed(line),
+            place(number),
+            &without_secrets(line),
+        ))
     }
 
     /// What is wrong, if `line` is the last one and nothing more comes.

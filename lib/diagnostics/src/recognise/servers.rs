@@ -285,6 +285,34 @@ pub(super) fn refused_to_client(line: &str) -> Option<Details> {
     )
 }
 
+/// k3s answers so until its API server has started. A group that a program of its own serves is another matter.
+pub(super) fn starting(line: &str) -> Option<Details> {
+    let is_of_a_group = after(line, "unable to handle the request (", &[')'])
+        .is_some_and(|asked| asked.contains('.'))
+        || ["server APIs: ", "resource list for "].iter().any(|words| line.contains(words));
+    let is_asked = line.contains("Error from server (ServiceUnavailable): ") || is_of_a_client(line);
+    (is_asked && !is_of_a_group).then(|| {
+        Details::message("the API server is not ready: k3s is starting, or its start does not end")
+            .hint()
+            .remedy(
+                Remedy::new("wait a minute and try again; then look on the server for what k3s waits for")
+                    .command("weaver explain --journal k3s")
+                    .command(K3S_STATUS),
+            )
+    })
+}
+
+/// systemd's word that k3s failed.
+pub(super) fn unit_failed(line: &str) -> Details {
+    let is_agent = line.contains("k3s-agent") || line.contains("k3s agent");
+    let unit = if is_agent { "k3s-agent" } else { "k3s" };
+    Details::message("k3s fails when it starts, and none of these lines says why").remedy(
+        Remedy::new("its log on that node does: the first command explains it, the second shows its end")
+            .command(format!("weaver explain --journal {unit}"))
+            .command(format!("sudo journalctl -b -u {unit} | tail -n 50")),
+    )
+}
+
 fn server_refused(line: &str) -> Option<&str> {
     let server = after(line, "The connection to the server ", &[' '])?;
     line.contains("refused").then_some(server)

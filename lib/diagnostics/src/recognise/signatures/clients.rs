@@ -371,6 +371,13 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
             judged("port 6443 after ", answers::refused),
         ],
     ),
+    (
+        Code::K3sNotAnswering,
+        &[
+            judged("apiserver not ready", servers::starting),
+            judged("the server is currently unable to handle the request", servers::starting),
+        ],
+    ),
 ];
 
 pub(super) const LAST: &[(Code, &[Wording])] = &[(
