@@ -15,6 +15,7 @@ mod bolt;
 mod card;
 mod context;
 mod datastore;
+mod deletion;
 mod details;
 mod disks;
 mod docker;

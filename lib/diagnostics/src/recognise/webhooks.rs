@@ -23,6 +23,43 @@ pub(super) fn admission(line: &str) -> Option<Details> {
     (!line.contains("failing open")).then(|| of_others(line, &format!("the webhook {name}")))
 }
 
+/// The API server passes some groups on to programs, as metrics.k8s.io to metrics-server: while one does not answer, no
+/// namespace is deleted.
+pub(super) fn aggregated(line: &str) -> Option<Details> {
+    // The parts of k3s say it until metrics-server runs, a minute after each start.
+    let is_of_k3s = line.contains(".go:")
+        && !["memcache.go:", "namespace_controller.go:"].iter().any(|who| line.contains(who));
+    // In a condition as YAML has it, the sentence is broken where the line is full.
+    let is_silent = line.contains("the server is currently") || line.trim_end().ends_with(": the");
+    if is_of_k3s || !is_silent {
+        return None;
+    }
+    let asked = after(line, "unable to handle the request (", &[')']);
+    let group = after(line, "server APIs: ", &[':', ' ', ','])
+        .or_else(|| after(line, "resource list for ", &[':', ' ']))
+        .or_else(|| asked.and_then(|asked| asked.split_once('.')).map(|(_, group)| group))?;
+    Some(unserved(&format!("the API server gets no answer from the program that serves {group}")))
+}
+
+/// kubectl top, before there are figures.
+pub(super) fn no_metrics(_: &str) -> Details {
+    unserved("metrics-server does not answer, or has no figures yet")
+}
+
+fn unserved(message: &str) -> Details {
+    Details::message(message)
+        .remedy(
+            Remedy::new(
+                "metrics-server of k3s needs a minute after a start. Otherwise see why the program's pod does not run; if it is \
+                 gone for good, delete its APIService, which the first command lists: namespaces that are being deleted wait for it",
+            )
+            .command("kubectl get apiservices | grep -v True")
+            .command("kubectl -n kube-system get pods -l k8s-app=metrics-server")
+            .command("kubectl -n kube-system logs -l k8s-app=metrics-server | weaver explain"),
+        )
+        .hint()
+}
+
 fn converts(line: &str) -> Option<&str> {
     let is_of_it = line.contains(" failed: ") || line.contains(" returned ");
     is_of_it.then(|| after(line, "conversion webhook for ", &[' ', ',']))?

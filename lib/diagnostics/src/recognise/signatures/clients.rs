@@ -3,8 +3,8 @@
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, repeated, says, tells};
 use crate::recognise::{
-    answers, datastore, helm, images, in_container, join, kubeconfig, kubelets, rights, servers, services,
-    tls, webhooks,
+    answers, datastore, deletion, helm, images, in_container, join, kubeconfig, kubelets, rights, servers,
+    services, tls, webhooks,
 };
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
@@ -15,6 +15,9 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         &[
             judged("conversion webhook for ", webhooks::conversion_of_others),
             judged("failed calling webhook \"", webhooks::admission),
+            judged("complete list of server apis: ", webhooks::aggregated),
+            judged("the server is currently unable to handle the request", webhooks::aggregated),
+            tells("metrics api not available", webhooks::no_metrics),
         ],
     ),
     (
@@ -145,7 +148,18 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
     (Code::RightMissing, &[judged("system:serviceaccount:", rights::missing)]),
     (Code::RightsMissingForCheck, &[judged("is forbidden: user \"", rights::of_a_user)]),
     (Code::TokenTooShort, &[says("may not specify a duration less than 10 minutes")]),
-    (Code::FinalizerWaits, &[says("finalizers remaining: weaver.example.com/")]),
+    (
+        Code::FinalizerWaits,
+        &[
+            says("finalizers remaining: weaver.example.com/"),
+            judged("finalizers remaining: ", deletion::finalizers_of_others),
+            tells("because it is being terminated", deletion::being_deleted),
+            tells(
+                "the system is ensuring all content is removed from this namespace",
+                deletion::being_deleted,
+            ),
+        ],
+    ),
     (Code::OwnerInOtherNamespace, &[says("ownerrefinvalidnamespace")]),
     // A token before its time, before it is taken for one of another cluster.
     (
