@@ -40,6 +40,7 @@ mod rights;
 mod runtime;
 mod servers;
 mod services;
+mod settings;
 mod signatures;
 mod slots;
 mod slow;

@@ -2,7 +2,7 @@
 
 use crate::finding::Code;
 use crate::recognise::wording::{Wording, judged, repeated, says, tells};
-use crate::recognise::{bolt, datastore, join, pods, registries, slow, start};
+use crate::recognise::{bolt, datastore, join, pods, registries, settings, slow, start};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
@@ -35,6 +35,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("failed to normalize server token", join::own_token),
             tells("failed to normalize token", join::own_token),
             judged("invalid username/password combination", join::other_token),
+            judged("--token is required", settings::no_token),
+            judged("but k3s_token or k3s_token_file is not defined", settings::no_token),
         ],
     ),
     (
@@ -57,6 +59,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("bootstrap data already found and encrypted with a different token"),
             says("no bootstrap data found in datastore - check server token value"),
             judged("cipher: message authentication failed", start::of_the_datastore),
+            tells("newer than datastore and could cause", settings::newer_than_the_datastore),
         ],
     ),
     (
@@ -74,6 +77,11 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("invalid value \"", start::wrong_value),
             judged("invalid argument \"", start::wrong_value),
             judged("cannot unmarshal ", start::wrong_type),
+            tells("critical configuration mismatched: ", settings::differs),
+            tells("critical configuration value mismatch", settings::differs),
+            judged("must share the same ip version", settings::families),
+            judged("only https:// urls are supported", settings::server_url),
+            judged("invalid server url, failed to parse: ", settings::server_url),
         ],
     ),
     (

@@ -111,6 +111,12 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "sudo reboot",
         "Delegate=",
     ),
+    // A server that was in another cluster, and one that is restored.
+    (
+        r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
+        "keep server/db and server/token",
+        "rm ",
+    ),
 ];
 
 #[test]
