@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::disks::{self, Disks};
 use super::kill::{self, LastKill};
 use super::slots::{self, Slots};
-use super::{node, services};
+use super::{datastore, node, services};
 
 /// How `wpa_supplicant` says that it is in a network.
 pub(super) const WIFI_JOINED: &str = "ctrl-event-connected";
@@ -142,6 +142,7 @@ impl LogContext {
         if line.contains("Starting k3s ") {
             // While it stopped, containerd was gone before the kubelet.
             self.times.remove(node::RUNTIME);
+            self.times.remove(datastore::ELECTS);
         }
         let lower = line.to_ascii_lowercase();
         if lower.contains(UNIT) {

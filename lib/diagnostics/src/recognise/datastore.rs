@@ -2,7 +2,7 @@
 
 use super::details::{Details, after, is_name, looked_up};
 use super::disks::is_number;
-use crate::finding::{RESTART_K3S, Remedy};
+use crate::finding::{RESTART_K3S, Remedy, START_K3S, STOP_K3S};
 
 /// What kine says of a database that it does not own; SQLite's troubles have codes of their own.
 pub(super) fn external(line: &str) -> Option<Details> {
@@ -123,6 +123,35 @@ pub(super) fn peer(line: &str) -> Option<Details> {
     let is_failure = ["could not connect", "unhealthy", "dial tcp"].iter().any(|words| line.contains(words));
     is_failure
         .then(|| Details::message(format!("etcd does not reach another server of the cluster{whom}")).hint())
+}
+
+/// How etcd says that it asks the other servers for their votes.
+pub(super) const ELECTS: &str = "is starting a new election at term";
+
+/// Once or twice at a start; each second, as long as there is no majority. k3s#3723
+pub(super) fn elects(line: &str) -> Option<Details> {
+    line.contains("raft").then(|| {
+        Details::message(
+            "etcd asks for votes again and again: this server does not reach enough of the others",
+        )
+        .hint()
+    })
+}
+
+/// A server whose Node was deleted keeps data that the others no longer take. k3s#13498, k3s#2527
+pub(super) fn removed(_: &str) -> Details {
+    Details::message("this server was removed from the etcd cluster, and cannot join it again with the data that it has")
+        .remedy(
+            Remedy::new(
+                "while another server of the cluster runs, move the data of this one away, and start it with `server` and `token` \
+                 of that one. Where no other is left, reset the cluster instead: `k3s server --cluster-reset`",
+            )
+            .command("# on another server: kubectl get nodes")
+            .command("sudo grep -rlE '^server:|K3S_URL' /etc/rancher/k3s /etc/systemd/system")
+            .command(STOP_K3S)
+            .command("sudo mv /var/lib/rancher/k3s/server/db /root/db.removed")
+            .command(START_K3S),
+        )
 }
 
 /// etcd's strict check of a change of its members: the majority is there.

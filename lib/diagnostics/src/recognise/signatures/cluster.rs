@@ -23,6 +23,9 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             says("this server is not a member of the etcd cluster"),
             judged("bind: cannot assign requested address", start::not_its_address),
             tells("failed to find interface with specified node ip", start::node_ip_gone),
+            tells("not found in the host's network interfaces", start::node_ip_gone),
+            tells("the member has been permanently removed from the cluster", datastore::removed),
+            tells("this node has been removed from the cluster please restart", datastore::removed),
         ],
     ),
     (
@@ -207,6 +210,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("re-configuration failed due to not enough started members", datastore::not_added),
             tells("publish error: etcdserver: request timed out", datastore::not_published),
             tells("failed to publish local member to cluster through raft", datastore::not_published),
+            repeated(datastore::ELECTS, 5, datastore::elects),
             repeated("prober detected unhealthy status", 3, datastore::peer),
             repeated("health check for peer ", 3, datastore::peer),
         ],
