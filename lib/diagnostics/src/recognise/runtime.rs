@@ -2,7 +2,7 @@
 
 use super::context::LogContext;
 use super::details::Details;
-use crate::finding::{K3S_LOG, Remedy};
+use crate::finding::{K3S_LOG, Remedy, STOP_K3S};
 
 /// containerd has ended. k3s kills it where it ends itself, and reports that, too.
 pub(super) fn ended(line: &str, context: &LogContext) -> Option<Details> {
@@ -23,4 +23,31 @@ pub(super) fn ended(line: &str, context: &LogContext) -> Option<Details> {
                     .command("free -m"),
             ),
     )
+}
+
+/// containerd at its start, whose records of pods contradict each other, as after a power loss. k3s#5189
+pub(super) fn not_recovered(line: &str) -> Option<Details> {
+    line.contains("run CRI service").then(|| {
+        Details::message("containerd does not start: its records of pods contradict each other, as after a power loss")
+            .remedy(
+                Remedy::new(
+                    "move its directory away and reboot: images are pulled again, and those that you imported have to be imported \
+                     again; volumes and the datastore stay",
+                )
+                .command(STOP_K3S)
+                .command("sudo mv /var/lib/rancher/k3s/agent/containerd /var/lib/rancher/k3s/agent/containerd.broken")
+                .command("sudo reboot"),
+            )
+    })
+}
+
+/// A pod whose last try has not ended on a slow node, or was never cleared away. containerd/cri#1014, kubeedge#6509
+pub(super) fn sandbox_left(_: &str) -> Details {
+    Details::message("a pod does not start: containerd still has the sandbox of its last try")
+        .remedy(
+            Remedy::new("wait: the kubelet tries again. If it stays, as after a power loss, remove what is left on that node")
+                .command("sudo k3s crictl pods --state NotReady")
+                .command("sudo k3s crictl rmp SANDBOX"),
+        )
+        .hint()
 }

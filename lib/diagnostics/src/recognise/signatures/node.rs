@@ -74,6 +74,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("/run/k3s/containerd/containerd.sock: connect: connection refused", node::runtime_gone),
             judged("/run/k3s/containerd/containerd.sock: connect: no such file", node::runtime_gone),
             repeated(node::RUNTIME, 3, node::runtime_gone_for_kubelet),
+            judged("failed to recover state: ", runtime::not_recovered),
+            tells("failed to reserve sandbox name ", runtime::sandbox_left),
             judged("freepages: failed to get all reachable pages", bolt::of_containerd),
             judged("page expected to be: ", bolt::of_containerd),
             judged("panic: invalid page type: ", bolt::of_containerd),
