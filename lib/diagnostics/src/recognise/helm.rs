@@ -33,6 +33,33 @@ pub(super) fn aborted(_: &str) -> Details {
     )
 }
 
+/// An object that was made without helm, or by another release. k3s#6869
+pub(super) fn not_its_own(_: &str) -> Details {
+    Details::message("helm does not take over an object that it did not make").remedy(
+        Remedy::new(
+            "see what made it, and remove it there. If it is to belong to this release, give it the label and the annotations that \
+             helm looks for, with the names that the line has",
+        )
+        .command("kubectl label KIND NAME -n NAMESPACE app.kubernetes.io/managed-by=Helm")
+        .command(
+            "kubectl annotate KIND NAME -n NAMESPACE meta.helm.sh/release-name=RELEASE meta.helm.sh/release-namespace=NAMESPACE",
+        ),
+    )
+}
+
+/// The job of k3s that installs a chart, where another one has begun in between. k3s#14283
+pub(super) fn other_revision(_: &str) -> Details {
+    Details::message("a job of k3s leaves a helm release alone, because its revision is not the one that it knows").remedy(
+        Remedy::new(
+            "if the release stays `pending`, an earlier job was ended while it worked: go back to the last deployed revision, and \
+             the job runs again",
+        )
+        .command("helm history RELEASE -n NAMESPACE")
+        .command("helm rollback RELEASE REVISION -n NAMESPACE")
+        .command("kubectl -n kube-system get helmcharts,jobs"),
+    )
+}
+
 pub(super) fn name_in_use(_: &str) -> Details {
     Details::message("a helm release of this name exists in the namespace").remedy(
         Remedy::new(

@@ -283,6 +283,19 @@ pub(super) fn too_little_memory(line: &str) -> Option<Details> {
     )))
 }
 
+/// The kubelet where it may not run with swap, which k3s allows it unless `kubelet-arg` says otherwise; kubeadm.
+pub(super) fn swap_refused(_: &str) -> Details {
+    Details::message("the kubelet is not to run with swap, and swap is on").remedy(
+        Remedy::new(
+            "take `fail-swap-on` out of the configuration of k3s, which runs with swap. For a kubelet of kubeadm turn swap off, \
+             also at the next boot: swap on the card by dphys-swapfile or rpi-swap, and zram as well",
+        )
+        .command("swapon --show")
+        .command("sudo grep -rn fail-swap-on /etc/rancher/k3s /etc/systemd/system/k3s*.service")
+        .command("sudo swapoff -a"),
+    )
+}
+
 pub(super) fn netplan_yaml(line: &str) -> Option<Details> {
     line.contains("/etc/netplan/").then(Details::default)
 }

@@ -24,6 +24,15 @@ fn is_needed(name: &str) -> bool {
     .any(|needed| name.starts_with(needed))
 }
 
+/// The program that k3s, Docker and the plugins of CNI set up the network of pods with. k3s#2940, k3s-ansible#176
+pub(super) fn no_iptables(_: &str) -> Details {
+    Details::message("iptables is not installed, without which pods have no network").remedy(
+        Remedy::new("install it; k3s also brings one, which it uses by itself with `prefer-bundled-bin: true` in its configuration")
+            .command("sudo apt-get install iptables")
+            .command(RESTART_K3S),
+    )
+}
+
 pub(super) fn missing(line: &str) -> Option<Details> {
     let name = after(line, "FATAL: Module ", &[' ', '"'])
         .or_else(|| after(line, "WARNING: Module ", &[' ', '"']))?;

@@ -38,6 +38,24 @@ pub(super) fn flannel_refused(line: &str) -> Option<Details> {
     })
 }
 
+fn set_interface(details: Details) -> Details {
+    details.remedy(
+        Remedy::new(
+            "set `flannel-iface` to the interface with the address of this node, or remove it; with two families of \
+             addresses the interface needs one of each",
+        )
+        .command("ip -brief address")
+        .command("sudo grep -rn flannel-iface /etc/rancher/k3s /etc/systemd/system/k3s*.service")
+        .command(RESTART_K3S),
+    )
+}
+
+/// k3s before it starts flannel, which names no interface until 1.28. k3s#8345
+pub(super) fn no_interface(line: &str) -> Option<Details> {
+    let is_of_k3s = ["level=", "INFO[", "WARN[", "FATA[", "ERRO["].iter().any(|head| line.contains(head));
+    is_of_k3s.then(|| set_interface(Details::message("k3s does not find the interface that it is to use")))
+}
+
 /// The interface that flannel is to use, or takes by itself.
 pub(super) fn interface(line: &str) -> Option<Details> {
     let is_of_flannel = line.contains("flannel exited: ") || line.contains("flannel interface");
@@ -49,17 +67,7 @@ pub(super) fn interface(line: &str) -> Option<Details> {
         Some(name) => format!("flannel finds no address on {name}"),
         None => "flannel does not find the interface that it is to use".to_owned(),
     };
-    is_of_flannel.then(|| {
-        Details::message(message).remedy(
-            Remedy::new(
-                "set `flannel-iface` to the interface with the address of this node, or remove it; with two families of \
-                 addresses the interface needs one of each",
-            )
-            .command("ip -brief address")
-            .command("sudo grep -rn flannel-iface /etc/rancher/k3s /etc/systemd/system/k3s*.service")
-            .command(RESTART_K3S),
-        )
-    })
+    is_of_flannel.then(|| set_interface(Details::message(message)))
 }
 
 /// Who is asked, a name of a node or of an object?

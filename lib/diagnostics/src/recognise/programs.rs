@@ -90,6 +90,11 @@ pub(super) fn instruction(line: &str) -> Option<Details> {
     )
 }
 
+/// The installer of k3s.
+pub(super) fn not_installed(line: &str) -> Option<Details> {
+    line.contains("armv6").then(|| k3s_of_another("k3s"))?
+}
+
 /// k3s itself, on a board whose processor is older than the one it is built for.
 pub(super) fn k3s_of_another(line: &str) -> Option<Details> {
     line.contains("k3s").then(|| {

@@ -39,11 +39,21 @@ pub(super) fn database(line: &str) -> Option<Details> {
 pub(super) fn locked(line: &str) -> Option<Details> {
     let is_of_kubernetes =
         ["level=", "k3s", "Error from server", ".go:"].iter().any(|words| line.contains(words));
-    is_of_kubernetes.then(|| {
-        Details::message(
-            "writes to k3s' database wait for each other until they are given up: the disk is too slow for them",
-        )
-    })
+    is_of_kubernetes.then(waits)
+}
+
+fn waits() -> Details {
+    Details::message(
+        "writes to k3s' database wait for each other until they are given up: the disk is too slow for them",
+    )
+}
+
+/// kine's own log. k3s#11269, k3s#1242
+pub(super) fn locked_for_kine(line: &str) -> Option<Details> {
+    ["Compact failed", "failed to delete revision", "range on /registry/", "error in txn"]
+        .iter()
+        .any(|words| line.contains(words))
+        .then(waits)
 }
 
 /// k3s of 2019 asks its own API server once, when it starts. k3s#556

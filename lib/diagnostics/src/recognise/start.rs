@@ -142,9 +142,39 @@ pub(super) fn port_allocated(line: &str) -> Option<Details> {
     published_port(line, endpoint.rsplit_once(':')?.1)
 }
 
+/// Docker Desktop, which publishes ports by a program on Windows or macOS.
+pub(super) fn port_of_docker_desktop(line: &str) -> Option<Details> {
+    let port = after(line, "exposing port TCP ", &[' '])?.rsplit_once(':')?.1;
+    if !is_port(port) {
+        return None;
+    }
+    let details =
+        Details::message(format!("port {port}, which Docker Desktop is to publish, is not available"));
+    Some(if line.contains("forbidden by its access permissions") {
+        details.remedy(
+            Remedy::new(
+                "Windows keeps ranges of ports for itself, which the command lists: publish another port (`--port`, `--api-port`)",
+            )
+            .command("netsh interface ipv4 show excludedportrange protocol=tcp"),
+        )
+    } else {
+        details.remedy(
+            Remedy::new(
+                "another program or container has it: stop that one, or publish another port (`--port`, `--api-port`)",
+            )
+            .command("docker ps")
+            .command(format!("lsof -nP -iTCP:{port} -sTCP:LISTEN   # on macOS")),
+        )
+    })
+}
+
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok_and(|number| number.to_string() == text)
+}
+
 fn published_port(line: &str, port: &str) -> Option<Details> {
     let is_ours = line.contains("k3d-") || PORTS.contains(&port);
-    (is_ours && port.parse::<u16>().is_ok_and(|number| number.to_string() == port)).then(|| {
+    (is_ours && is_port(port)).then(|| {
         Details::message(format!("port {port}, which a container is to publish, is in use")).remedy(
             Remedy::new(
                 "another container has it, often that of another cluster of k3d, or a program of this machine: stop that one, \

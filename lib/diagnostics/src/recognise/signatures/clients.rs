@@ -41,6 +41,8 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("cannot re-use a name that is still in use", helm::name_in_use),
             tells("cannot reuse a name that is still in use", helm::name_in_use),
             tells("\" has no deployed releases", helm::not_deployed),
+            tells("invalid ownership metadata", helm::not_its_own),
+            tells("does not match expected revision ", helm::other_revision),
             tells("and failure policy is 'abort', not 'reinstall'", helm::aborted),
         ],
     ),

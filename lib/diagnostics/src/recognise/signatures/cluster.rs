@@ -53,6 +53,11 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             repeated("server is not ready: get \"https://", 2, join::not_ready),
             judged("failed to connect to proxy", join::tunnel_silent),
             repeated("remotedialer proxy error\" error=\"dial tcp ", 3, join::tunnel_refused),
+            repeated(
+                "remotedialer proxy error; reconnecting...\" error=\"dial tcp ",
+                3,
+                join::tunnel_refused,
+            ),
         ],
     ),
     (
@@ -68,6 +73,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
         Code::PortTaken,
         &[
+            judged("ports are not available: exposing port tcp ", start::port_of_docker_desktop),
             judged("address already in use", start::port_taken),
             judged("failed: port is already allocated", start::port_allocated),
             judged("failed to bind host port ", start::port_not_bound),
@@ -226,6 +232,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("slow fdatasync", slow::etcd),
             judged("failed to send out heartbeat on time", slow::heartbeat),
             repeated("rpc error: code = unknown desc = database is locked", 2, slow::locked),
+            repeated(": database is locked", 3, slow::locked_for_kine),
             says("etcdserver: leader changed"),
             says("etcdserver: request timed out"),
             judged("not yet ready to handle request", slow::not_ready),

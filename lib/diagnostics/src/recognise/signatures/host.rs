@@ -55,6 +55,13 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         ],
     ),
     (
+        Code::SwapOnCard,
+        &[
+            tells("running with swap on is not supported", host::swap_refused),
+            tells("swap is enabled; production deployments should disable swap", host::swap_refused),
+        ],
+    ),
+    (
         Code::PackagesHalfInstalled,
         &[
             says("dpkg was interrupted, you must manually run"),
@@ -79,6 +86,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         &[
             judged("modprobe: fatal: module ", modules::missing),
             judged("modprobe: warning: module ", modules::missing),
+            tells("exec: \"iptables\": executable file not found", modules::no_iptables),
             judged("exec format error", modules::of_another_kernel),
             judged("invalid module format", modules::of_another_kernel),
             judged(": version magic '", modules::of_another_kernel),

@@ -20,6 +20,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("code=dumped, signal=ill", programs::k3s_of_another),
             judged("code=dumped, status=4/ill", programs::k3s_of_another),
             judged("illegal instruction", programs::instruction),
+            judged("unsupported architecture armv6", programs::not_installed),
         ],
     ),
     (

@@ -121,6 +121,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("failed to find plugin \"", node::plugin_gone),
             judged("failed to find the interface", node::interface),
             judged("could not find valid interface ", node::interface),
+            judged("route ip+net: no such network interface", node::no_interface),
             judged("flannel exited: ", node::flannel_refused),
             tells("pod cidr not assigned", node::no_range),
             tells("cidrnotavailable", node::no_range_of_k3s),
