@@ -29,8 +29,11 @@ pub(super) fn finalizers_of_others(line: &str) -> Option<Details> {
     })
 }
 
-/// A namespace that stays.
-pub(super) fn being_deleted(line: &str) -> Details {
+/// A namespace that stays, as a user sees it: the controllers say so too, of each that is deleted.
+pub(super) fn being_deleted(line: &str) -> Option<Details> {
+    if line.contains(".go:") {
+        return None;
+    }
     let namespace = after(line, "in namespace ", &[' ', '"'])
         .or_else(|| after(line, "on namespaces \"", &['"']))
         .filter(|name| is_name(name));
@@ -38,11 +41,11 @@ pub(super) fn being_deleted(line: &str) -> Details {
         || "a namespace is being deleted, and takes no new objects".to_owned(),
         |namespace| format!("the namespace {namespace} is being deleted, and takes no new objects"),
     );
-    Details::message(message).remedy(
+    Some(Details::message(message).remedy(
         Remedy::new("wait until it is gone. If it stays, its conditions say what it waits for").command(
             format!("kubectl get namespace {} -o yaml | weaver explain", namespace.unwrap_or("NAMESPACE")),
         ),
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -64,7 +67,7 @@ mod tests {
             )
         );
         assert_eq!(message("has finalizers remaining: '"), None);
-        let commands = |line: &str| being_deleted(line).remedy.unwrap().commands[0].to_string();
+        let commands = |line: &str| being_deleted(line).unwrap().remedy.unwrap().commands[0].to_string();
         let refused = "unable to create new content in namespace team because it is being terminated";
         assert_eq!(commands(refused), "kubectl get namespace team -o yaml | weaver explain");
         assert!(commands(&refused.replace("team", "$(reboot)")).contains(" NAMESPACE "));

@@ -155,8 +155,8 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         &[
             says("finalizers remaining: weaver.example.com/"),
             judged("finalizers remaining: ", deletion::finalizers_of_others),
-            tells("because it is being terminated", deletion::being_deleted),
-            tells(
+            judged("because it is being terminated", deletion::being_deleted),
+            judged(
                 "the system is ensuring all content is removed from this namespace",
                 deletion::being_deleted,
             ),
