@@ -34,7 +34,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("cgroup subsystem not mounted: [", host::controller),
             judged("for required subsystem: ", host::controller),
             judged("has some missing controllers: ", host::controller),
-            says("devices cgroup isn't mounted"),
+            tells("devices cgroup isn't mounted", in_container::old_docker),
             tells("mountpoint for devices not found", in_container::old_docker),
             tells("cgroup mountpoint does not exist", in_container::old_docker),
             says("your kernel does not support cpu cfs period/quota"),
