@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::finding_text::quoted;
+use weaver_diagnostics::reported_findings::ReportedFindings;
 
 use super::reports;
 use super::seen::{LocatedFinding, Location};
@@ -19,10 +20,10 @@ struct AgentReport {
     /// On such a node, its agent opens no gate and installs nothing.
     #[serde(default)]
     joins: bool,
-    findings: Vec<Finding>,
-    /// What a check now cannot find out.
+    findings: ReportedFindings,
+    /// Codes of what a check now cannot find out.
     #[serde(default)]
-    agent_only: Vec<Code>,
+    agent_only: Vec<String>,
     definitions: Definitions,
 }
 
@@ -44,11 +45,14 @@ const LOCK: &str = "agent.lock";
 /// Findings that were only true while an agent ran.
 const OF_ITS_LIFE: [Code; 2] = [Code::K3sNotAnswering, Code::OperatorNotStarted];
 
+/// What a check found, or why that cannot be read.
+type CheckAnswer = Result<ReportedFindings, String>;
+
 /// The report at `named`, or at `usual` where there is one, brought up to date by `check` where its agent runs here.
 pub fn report(
     named: Option<&Path>,
     usual: &Path,
-    check: impl FnOnce() -> Option<Vec<Finding>>,
+    check: impl FnOnce() -> Option<CheckAnswer>,
 ) -> Vec<LocatedFinding> {
     let path = named.unwrap_or(usual);
     let unknown = |why: &str, remedy: &str| {
@@ -72,12 +76,14 @@ pub fn report(
             }
             // The report was copied from another machine, whose owner controls its content.
             let place = Place::file(path.display().to_string());
-            let findings = report.findings.iter().filter_map(|finding| {
+            let ReportedFindings { known, unknown } = report.findings;
+            let known = known.iter().filter_map(|finding| {
                 let seen = finding.evidence.iter().map(|evidence| evidence.saw.as_str());
                 let said = std::iter::once(finding.message.as_str()).chain(seen);
                 reports::reported("of this report", &place, finding.code, finding.severity(), said)
             });
-            of_report(AgentReport { findings: findings.collect(), ..report }, None, false, path)
+            let findings = ReportedFindings { known: known.collect(), unknown };
+            of_report(AgentReport { findings, ..report }, None, false, path)
         }
         Err(error) => unknown(&format!("{error}; is it of another version?"), "sudo weaver-node-agent check"),
     }
@@ -102,16 +108,21 @@ pub fn name(named: Option<&Path>, usual: &Path) -> Option<String> {
     serde_json::from_slice::<Named>(&text).ok()?.node
 }
 
-/// A check now; the report is as old as the last change.
-pub fn check() -> Option<Vec<Finding>> {
-    #[derive(Deserialize)]
-    struct CheckOutput {
-        findings: Vec<Finding>,
-    }
+/// A check now, where an agent is installed; the report is as old as the last change.
+pub fn check() -> Option<CheckAnswer> {
     let mut agent = Command::new("weaver-node-agent");
     let output =
         agent.args(["check", "-o", "json", "--probe-timeout", "2"]).stdin(Stdio::null()).output().ok()?;
-    Some(serde_json::from_slice::<CheckOutput>(&output.stdout).ok()?.findings)
+    Some(answer(&output.stdout).map_err(|why| format!("{why}, {}", output.status)))
+}
+
+fn answer(output: &[u8]) -> CheckAnswer {
+    #[derive(Deserialize)]
+    struct CheckOutput {
+        findings: ReportedFindings,
+    }
+    let output = serde_json::from_slice::<CheckOutput>(output);
+    output.map(|output| output.findings).map_err(|error| error.to_string())
 }
 
 /// Whether an agent runs: its lock ends with it, and the file does not.
@@ -129,40 +140,65 @@ fn its_log() -> Remedy {
     Remedy::new("read the agent's log").command("journalctl -u weaver-node-agent -n 30")
 }
 
-fn of_report(
-    report: AgentReport,
-    now: Option<Vec<Finding>>,
+/// Findings that only another version knows.
+fn not_shown(count: usize) -> Finding {
+    let message = format!("the agent reports {count} findings that this version of weaver does not know");
+    let remedy = Remedy::new("use the same version of weaver as the agent, or let the agent show them");
+    Finding::new(Code::NodeReportNotShown, message).remedy(remedy.command("sudo weaver-node-agent check"))
+}
+
+fn no_check(why: &str) -> Finding {
+    let message = format!(
+        "the output of weaver-node-agent check cannot be read, so the agent's last report is shown: {why}"
+    );
+    let remedy =
+        Remedy::new("use the same version of weaver as the agent, or let the agent show its findings");
+    let finding = Finding::new(Code::NodeReportNotShown, message).milder(Severity::Unknown);
+    finding.remedy(remedy.command("sudo weaver-node-agent check"))
+}
+
+fn not_running(place: Place) -> Finding {
+    let message = "the node agent is not running: nothing is checked, and what is stopped is not started";
+    Finding::new(Code::OperatorNotStarted, message)
+        // What it started may run all the same.
+        .milder(Severity::Warn)
+        .saw(place, "no agent holds the lock")
+        .remedy(Remedy::new("start weaver-node-agent").command("sudo systemctl start weaver-node-agent"))
+}
+
+/// A check now replaces what it judges; what only an agent knows stays.
+fn up_to_date(
+    reported: ReportedFindings,
+    agent_only: &[String],
+    mut now: ReportedFindings,
     lives: bool,
-    path: &Path,
-) -> Vec<LocatedFinding> {
-    // A check that has finished has found something, if only that all is well.
-    let is_new = lives && report.findings.is_empty();
-    let mut findings = match now {
-        None => report.findings,
-        Some(mut now) => {
-            let stays = |code| report.agent_only.contains(&code) && (lives || !OF_ITS_LIFE.contains(&code));
-            now.extend(report.findings.into_iter().filter(|finding| stays(finding.code)));
-            if !lives {
-                let message =
-                    "the node agent is not running: nothing is checked, and what is stopped is not started";
-                now.push(
-                    Finding::new(Code::OperatorNotStarted, message)
-                        // What it started may run all the same.
-                        .milder(Severity::Warn)
-                        .saw(Place::file(path.display().to_string()), "no agent holds the lock")
-                        .remedy(
-                            Remedy::new("start weaver-node-agent")
-                                .command("sudo systemctl start weaver-node-agent"),
-                        ),
-                );
-            }
-            now
-        }
+) -> ReportedFindings {
+    let stays = |code: &str| {
+        let is_of_its_life = OF_ITS_LIFE.iter().any(|of_its_life| of_its_life.id() == code);
+        agent_only.iter().any(|only| only == code) && (lives || !is_of_its_life)
     };
+    now.known.extend(reported.known.into_iter().filter(|finding| stays(finding.code.id())));
+    now.unknown.extend(reported.unknown.into_iter().filter(|finding| stays(&finding.code)));
+    now
+}
+
+fn of_report(report: AgentReport, now: Option<CheckAnswer>, lives: bool, path: &Path) -> Vec<LocatedFinding> {
+    let AgentReport { gate, reason, joins, findings: reported, agent_only, definitions } = report;
     let place = || Place::file(path.display().to_string());
+    // A check that has finished has found something, if only that all is well.
+    let is_new = lives && reported.known.is_empty() && reported.unknown.is_empty();
+    let is_checked = now.is_some();
+    let (holding, unread) = match now {
+        None => (reported, None),
+        Some(Ok(now)) => (up_to_date(reported, &agent_only, now, lives), None),
+        Some(Err(why)) => (reported, Some(no_check(&why))),
+    };
+    let mut findings = holding.with_unknown(&place(), not_shown);
+    findings.extend(unread);
+    findings.extend((is_checked && !lives).then(|| not_running(place())));
     let has_failed = findings.iter().any(|finding| finding.severity() == Severity::Fail);
-    if report.gate != "open" && !has_failed && !report.joins {
-        let message = format!("the agent has not started the operator: {}", quoted(&report.reason, LONGEST));
+    if gate != "open" && !has_failed && !joins {
+        let message = format!("the agent has not started the operator: {}", quoted(&reason, LONGEST));
         let finding = Finding::new(Code::OperatorNotStarted, message).saw(place(), "gate shut");
         let is_slow = findings.iter().any(is_slow);
         // On a busy node, and after a start, it takes a while.
@@ -171,8 +207,8 @@ fn of_report(
             || Remedy::new("wait for its first check, which takes seconds").command("sudo weaver doctor");
         findings.push(finding.remedy(if is_new { wait() } else { its_log() }));
     }
-    if report.definitions.unanswered && !report.definitions.installed && !report.joins {
-        let why = quoted(&report.definitions.reason, LONGEST);
+    if definitions.unanswered && !definitions.installed && !joins {
+        let why = quoted(&definitions.reason, LONGEST);
         let message =
             format!("the API server is too slow to tell the agent whether the CRDs are installed: {why}");
         findings.push(
@@ -182,9 +218,9 @@ fn of_report(
                 .saw(place(), "definitions unanswered")
                 .remedy(Remedy::new("wait: the agent keeps retrying").command("uptime")),
         );
-    } else if !report.definitions.installed && !report.joins && !is_new {
+    } else if !definitions.installed && !joins && !is_new {
         let message =
-            format!("the agent could not install the CRDs: {}", quoted(&report.definitions.reason, LONGEST));
+            format!("the agent could not install the CRDs: {}", quoted(&definitions.reason, LONGEST));
         findings.push(
             Finding::new(Code::DefinitionDiffers, message)
                 .saw(place(), "definitions not installed")
@@ -277,7 +313,8 @@ mod tests {
         );
         std::fs::write(&path, json).unwrap();
         std::fs::write(dir.path().join(LOCK), "").unwrap();
-        let now = || Some(vec![Finding::new(Code::NameStale, "m")]);
+        let stale = || Finding::new(Code::NameStale, "m");
+        let now = || Some(Ok(ReportedFindings { known: vec![stale()], unknown: Vec::new() }));
         let codes = || -> Vec<_> { report(None, &path, now).iter().map(|seen| seen.finding.code).collect() };
         assert_eq!(
             codes(),
@@ -300,5 +337,47 @@ mod tests {
         let seen = report(None, &path, now);
         let seen: Vec<_> = seen.iter().map(|seen| (seen.finding.code, seen.finding.severity())).collect();
         assert_eq!(seen, [(Code::NameStale, Severity::Warn), (Code::OperatorNotStarted, Severity::Warn)]);
+    }
+
+    #[test]
+    fn an_agent_of_another_version_has_the_rest_of_its_report_and_of_its_check_shown() {
+        use {Code::*, Severity::*};
+        let of = |severity: &str, code: &str| {
+            format!(r#"{{"severity":"{severity}","code":"{code}","message":"m {code}","since":1}}"#)
+        };
+        let json = format!(
+            r#"{{"gate":"open","reason":"","findings":[{},{},{},{}],"agent_only":["Z-99"],"newer":{{}},"definitions":{{"installed":true,"reason":"","newer":1}}}}"#,
+            of("fail", "T-02"),
+            of("warn", "Z-99"),
+            of("ok", "Z-98"),
+            of("grave", "F-14")
+        );
+        let (fails, slow) = ((NameNotServed, Fail), (ApiServerSlow, Warn));
+        assert_eq!(codes(&json), [fails, slow, (NodeReportNotShown, Warn)], "copied from elsewhere");
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.json");
+        std::fs::write(&path, json).unwrap();
+        let agent = std::fs::File::create(dir.path().join(LOCK)).unwrap();
+        agent.lock().unwrap();
+        let seen = |output: &str| -> Vec<_> {
+            let seen = report(None, &path, || Some(answer(output.as_bytes())));
+            seen.into_iter().map(|seen| seen.finding).collect()
+        };
+        let judged = |findings: &[Finding]| -> Vec<_> {
+            findings.iter().map(|finding| (finding.code, finding.severity())).collect()
+        };
+        let now = format!(r#"{{"exitCode":0,"findings":[{},{}]}}"#, of("warn", "Z-97"), of("warn", "T-03"));
+        let found = seen(&now);
+        assert_eq!(judged(&found), [(NameStale, Warn), (NodeReportNotShown, Warn)]);
+        let quotes: Vec<_> = found[1].evidence.iter().map(|evidence| evidence.saw.as_str()).collect();
+        assert_eq!(
+            quotes,
+            [r#""Z-97: m Z-97""#, r#""Z-99: m Z-99""#],
+            "of the check, and of the agent alone"
+        );
+
+        let unread = (NodeReportNotShown, Unknown);
+        assert_eq!(judged(&seen("")), [fails, slow, (NodeReportNotShown, Warn), unread], "no JSON");
     }
 }

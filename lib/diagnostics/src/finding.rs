@@ -95,12 +95,13 @@ pub struct Finding {
     pub remedy: Option<Remedy>,
 }
 
-/// A finding as it is written.
+/// A finding as it is written, perhaps by another version.
 #[derive(Deserialize)]
 struct RawFinding {
-    severity: Severity,
+    severity: String,
     code: Code,
     message: String,
+    #[serde(default)]
     evidence: Vec<Evidence>,
     remedy: Option<Remedy>,
 }
@@ -108,6 +109,8 @@ struct RawFinding {
 impl<'de> Deserialize<'de> for Finding {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let RawFinding { severity, code, message, evidence, remedy } = RawFinding::deserialize(deserializer)?;
+        // One that this version does not have counts as that of the code.
+        let severity = Severity::of_word(&severity).unwrap_or(Severity::Fail);
         Ok(Self { evidence, remedy, ..Self::new(code, message).milder(severity) })
     }
 }
@@ -192,6 +195,17 @@ mod tests {
         assert_eq!(json["remedy"]["commands"][0], "true");
         assert_eq!(finding.evidence[0].to_string(), "/etc/x.yaml:3:5: y");
         assert_eq!(serde_json::from_value::<Finding>(json).unwrap(), finding);
+    }
+
+    #[test]
+    fn what_another_version_adds_to_a_finding_or_leaves_out_does_not_make_it_unreadable() {
+        let newer = r#"{"severity": "grave", "code": "T-08", "name": "x", "message": "m", "since": 1,
+            "evidence": [{"file": "/f", "byte": 7, "saw": "y"}], "remedy": {"explain": "do", "link": "l"}}"#;
+        let want = Finding::new(Code::NameInvalid, "m").saw(Place::file("/f"), "y").remedy(Remedy::new("do"));
+        assert_eq!(serde_json::from_str::<Finding>(newer).unwrap(), want);
+        let brief = r#"{"severity": "warn", "code": "T-08", "message": "m"}"#;
+        let want = Finding::new(Code::NameInvalid, "m").milder(Severity::Warn).without_remedy();
+        assert_eq!(serde_json::from_str::<Finding>(brief).unwrap(), want);
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub mod reach;
 pub mod recognise;
 pub mod registries_yaml;
 pub mod registry;
+pub mod reported_findings;
 pub mod san;
 pub mod serving;
 pub mod shell;

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// How bad a finding is. Ordered: the worst is the greatest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Judged and fine.
@@ -17,6 +17,15 @@ pub enum Severity {
     Warn,
     /// Known bad: the next step would fail.
     Fail,
+}
+
+impl Severity {
+    /// The severity that is written so; `None` where this version has none.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        let all = [Self::Ok, Self::Unknown, Self::Warn, Self::Fail];
+        all.into_iter().find(|severity| severity.to_string() == word)
+    }
 }
 
 impl fmt::Display for Severity {
