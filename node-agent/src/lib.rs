@@ -47,6 +47,7 @@ mod override_file;
 mod preflight_gate;
 mod probe;
 pub mod publish;
+mod record_version;
 mod repair;
 pub mod report;
 mod rounding;

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use weaver_diagnostics::finding::{Finding, Place};
+use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::node_backup::record::{RestorePhase, RestoreRecord};
 
 use super::swap;
@@ -18,9 +18,14 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 impl Recorded for RestoreRecord {
     const NAME: &str = "restore.json";
     const WHAT: &str = "a restore";
+    const INTERRUPTED: Code = Code::RestoreInterrupted;
 
     fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         self.judge(is_under_way, place)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.phase == RestorePhase::Done
     }
 }
 
@@ -55,7 +60,7 @@ pub fn boot(root: &HostRoot) -> String {
 /// # Errors
 /// The journal cannot be read.
 pub fn pending(state_dir: &Path) -> anyhow::Result<Option<RestoreRecord>> {
-    Ok(journal::last::<RestoreRecord>(state_dir)?.filter(|record| record.phase != RestorePhase::Done))
+    Ok(journal::last::<RestoreRecord>(state_dir)?.filter(|record| !record.has_ended()))
 }
 
 /// Records the progress of a restore.

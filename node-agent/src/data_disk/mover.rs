@@ -18,7 +18,7 @@ use weaver_diagnostics::data_disk::disk::{BlockDevice, MoveSource, MoveTarget, c
 use weaver_diagnostics::data_disk::name::DiskName;
 use weaver_diagnostics::data_disk::record::DataDiskRecord;
 use weaver_diagnostics::data_disk::{KEPT, MOUNT_POINT, UNFINISHED, mount_unit};
-use weaver_diagnostics::finding::{Finding, Place};
+use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::k3s_config::DEFAULT_DATA_DIR;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_host::durable_file::{self, flush_directory_of, if_there};
@@ -41,10 +41,16 @@ pub type Cut<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 impl Recorded for DataDiskRecord {
     const NAME: &str = "data-disk.json";
     const WHAT: &str = "the move of k3s' data to a disk";
+    const INTERRUPTED: Code = Code::DataNotMoved;
 
     /// It is judged with what is mounted.
     fn judge(&self, _: bool, _: Place) -> Option<Finding> {
         None
+    }
+
+    /// Each boot completes it where a part is missing.
+    fn has_ended(&self) -> bool {
+        false
     }
 }
 

@@ -13,6 +13,7 @@ use weaver_diagnostics::finding::FileChange;
 use weaver_host::durable_file;
 
 use crate::node_lock::NodeLock;
+use crate::record_version::{VERSION, unusable};
 
 const NAME: &str = "repairs.json";
 /// Repairs that are remembered.
@@ -20,11 +21,19 @@ const KEPT: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepairEntry {
+    /// The version that made it.
+    pub by: Option<String>,
     /// When it was made, by a clock that may be wrong.
     pub time: Timestamp,
     /// The codes of its causes.
     pub codes: String,
     pub changes: Vec<FileChange>,
+}
+
+/// What any version reads of an entry.
+#[derive(Deserialize)]
+struct EntryWriter {
+    by: Option<String>,
 }
 
 /// The record, with the lock of the node.
@@ -61,7 +70,7 @@ impl UndoRecord {
             return Ok(());
         }
         let changes = changes.iter().copied().cloned().collect();
-        entries.push(RepairEntry { time, codes: codes.to_owned(), changes });
+        entries.push(RepairEntry { by: Some(VERSION.to_owned()), time, codes: codes.to_owned(), changes });
         entries.drain(..entries.len().saturating_sub(KEPT));
         self.write(&entries)
     }
@@ -82,10 +91,9 @@ impl UndoRecord {
             text => text.with_context(|| format!("cannot read {}", self.path.display()))?,
         };
         serde_json::from_str(&text).with_context(|| {
-            format!(
-                "{} is damaged; move it away, which also discards the record of repairs",
-                self.path.display()
-            )
+            let writers: Vec<EntryWriter> = serde_json::from_str(&text).unwrap_or_default();
+            let by = writers.into_iter().filter_map(|entry| entry.by).rfind(|by| by != VERSION);
+            unusable(&self.path, "repairs", by.as_deref())
         })
     }
 
@@ -93,5 +101,34 @@ impl UndoRecord {
         let text =
             serde_json::to_string_pretty(entries).context("writing the record of repairs as JSON")? + "\n";
         Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_another_version_is_read_or_that_version_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = UndoRecord::lock(dir.path()).unwrap();
+        let change = FileChange { file: "/f".to_owned(), from: None, to: "new".to_owned() };
+        record.note(Timestamp::UNIX_EPOCH, "N-01", &[&change]).unwrap();
+        let last = record.last().unwrap().unwrap();
+        assert_eq!((last.by.as_deref(), last.changes.as_slice()), (Some(VERSION), &[change][..]));
+
+        let write = |last: &str| {
+            let first = r#"{"time": "1970-01-01T00:00:00Z", "codes": "N-01", "changes": []}"#;
+            fs::write(dir.path().join(NAME), format!("[{first}, {last}]")).unwrap();
+        };
+        write(
+            r#"{"by": "9.0.0", "time": "1970-01-01T00:00:00Z", "codes": "Z-99", "changes": [], "newer": 1}"#,
+        );
+        assert_eq!(record.last().unwrap().unwrap().codes, "Z-99");
+        write(r#"{"by": "9.0.0", "at": 0}"#);
+        let said = format!("{:#}", record.last().unwrap_err());
+        let whose =
+            format!("repairs.json was written by Config Weaver 9.0.0, and {VERSION} cannot act on it");
+        assert!(said.contains(&whose) && said.contains("discards the record of repairs"), "{said}");
     }
 }

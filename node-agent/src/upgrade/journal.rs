@@ -2,7 +2,7 @@
 //! packages.
 //!
 //! Guarantees: it is on its disk before a program is changed, so that the next run knows what an interrupted upgrade
-//! intended.
+//! intended; a version does not act on a record that only another one understands. Failure: names that version.
 
 use std::fs;
 use std::io;
@@ -10,33 +10,72 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
-use serde::Serialize;
+use anyhow::{Context as _, bail};
 use serde::de::DeserializeOwned;
-use weaver_diagnostics::finding::{Finding, Place};
+use serde::{Deserialize, Serialize};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::k3s_upgrade::record::UpgradeRecord;
 use weaver_host::durable_file;
 
 use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 use crate::node_lock::{self, Busy, NodeLock};
+use crate::record_version::{VERSION, unusable};
 
 /// A record that is kept in a journal of its own.
 pub trait Recorded: Serialize + DeserializeOwned {
     const NAME: &str;
     /// What is recorded, as text: it holds the lock of the node under this name.
     const WHAT: &str;
+    /// The code of one that was interrupted.
+    const INTERRUPTED: Code;
+    /// The form of the record. A change that an older version must not ignore raises it: one with a lower number does
+    /// not act on the record until it has ended. That holds for the way back of an update too, which the version before
+    /// may have to complete.
+    const FORMAT: u32 = 1;
 
     /// A warning where it was interrupted and no process finishes it now; `place` is the file of the record.
     fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding>;
+
+    /// Whether nothing is left to do.
+    fn has_ended(&self) -> bool;
+}
+
+/// A record as it is written.
+#[derive(Serialize)]
+struct WrittenRecord<'a, R> {
+    by: &'static str,
+    format: u32,
+    #[serde(flatten)]
+    record: &'a R,
+}
+
+/// What any version reads of one.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RecordWriter {
+    by: Option<String>,
+    format: u32,
+}
+
+impl RecordWriter {
+    fn of(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
 }
 
 impl Recorded for UpgradeRecord {
     const NAME: &str = "k3s-upgrade.json";
     const WHAT: &str = "an upgrade of k3s";
+    const INTERRUPTED: Code = Code::UpgradeInterrupted;
 
     fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         self.judge(is_under_way, place)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.phase.is_end()
     }
 }
 
@@ -47,30 +86,45 @@ pub struct Journal<R = UpgradeRecord> {
     of: PhantomData<R>,
 }
 
-/// The last upgrade, for readers that take no lock.
+/// The last upgrade, for those who act on it; they need no lock to read it.
 ///
 /// # Errors
-/// The journal cannot be read.
+/// The journal cannot be read, or only another version may act on it.
 pub fn last<R: Recorded>(directory: &Path) -> anyhow::Result<Option<R>> {
     let path = directory.join(R::NAME);
-    let text = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        text => text.with_context(|| format!("cannot read {}", path.display()))?,
-    };
-    let record = serde_json::from_str(&text);
-    record.map(Some).with_context(|| {
-        format!("{} is damaged; move it away, which also discards the record of {}", path.display(), R::WHAT)
-    })
+    let Some(text) = text(&path)? else { return Ok(None) };
+    let RecordWriter { by, format } = RecordWriter::of(&text);
+    let unusable = || unusable(&path, R::WHAT, by.as_deref());
+    let record: R = serde_json::from_str(&text).with_context(unusable)?;
+    if format > R::FORMAT && !record.has_ended() {
+        bail!(unusable());
+    }
+    Ok(Some(record))
 }
 
-/// A warning where an upgrade was interrupted and is not being finished; what cannot be read is reported by the next
-/// upgrade.
+fn text(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        text => text.map(Some).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// A warning where an upgrade was interrupted and is not being finished, or where that is not known. A file that cannot
+/// be read at all is reported by the next upgrade.
 #[must_use]
 pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
     let directory = root.real(STATE_DIR);
-    let record = last::<R>(&directory).ok()??;
+    let text = text(&directory.join(R::NAME)).ok()??;
+    let known_as = Path::new(STATE_DIR).join(R::NAME);
+    let Ok(record) = serde_json::from_str::<R>(&text) else { return Some(not_known::<R>(&known_as, &text)) };
     let is_under_way = node_lock::runs(&directory, R::WHAT);
-    record.judge(is_under_way, Place::file(Path::new(STATE_DIR).join(R::NAME).display().to_string()))
+    record.judge(is_under_way, Place::file(known_as.display().to_string()))
+}
+
+fn not_known<R: Recorded>(path: &Path, text: &str) -> Finding {
+    let UpgradeRefusal { what, remedy } = unusable(path, R::WHAT, RecordWriter::of(text).by.as_deref());
+    let message = format!("whether {} was interrupted is not known: {what}", R::WHAT);
+    Finding::new(R::INTERRUPTED, message).milder(Severity::Unknown).remedy(Remedy::new(remedy))
 }
 
 /// Writes a record.
@@ -78,7 +132,8 @@ pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
 /// # Errors
 /// It cannot be written.
 pub fn note<R: Recorded>(directory: &Path, record: &R) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
+    let written = WrittenRecord { by: VERSION, format: R::FORMAT, record };
+    let text = serde_json::to_string_pretty(&written).context("writing the journal as JSON")? + "\n";
     Ok(durable_file::replace(&directory.join(R::NAME), text.as_bytes(), 0o600)?)
 }
 
@@ -122,6 +177,7 @@ impl<R: Recorded> Journal<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
     use weaver_diagnostics::k3s_upgrade::record::{K3sBuild, UpgradePhase};
 
     #[test]
@@ -183,6 +239,59 @@ mod tests {
         assert_eq!(last::<UpgradeRecord>(&state).unwrap().unwrap().phase, UpgradePhase::Back);
         fs::write(state.join(UpgradeRecord::NAME), "{\"phase\":").unwrap();
         let error = last::<UpgradeRecord>(&state).unwrap_err().to_string();
-        assert!(error.contains("k3s-upgrade.json is damaged; move it away"), "{error}");
+        assert!(error.contains("k3s-upgrade.json is damaged: move it away"), "{error}");
+    }
+
+    /// Notes a record, and changes these fields in the file; what was written before that.
+    fn noted_with(root: &HostRoot, fields: &[(&str, Value)]) -> Value {
+        let build = || K3sBuild { version: "v1.36.4+k3s1".to_owned(), sha256: String::new() };
+        let (begun, names) = (String::new(), Vec::new());
+        let (from, to, to_the_one_before, phase) = (build(), build(), false, UpgradePhase::Forward);
+        let directory = root.real(STATE_DIR);
+        fs::create_dir_all(&directory).unwrap();
+        note(&directory, &UpgradeRecord { begun, from, to, names, to_the_one_before, phase }).unwrap();
+        let path = directory.join(UpgradeRecord::NAME);
+        let written: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let mut changed = written.clone();
+        for (name, value) in fields {
+            changed[*name] = value.clone();
+        }
+        fs::write(path, changed.to_string()).unwrap();
+        written
+    }
+
+    #[test]
+    fn a_record_of_another_version_is_acted_on_only_by_one_that_knows_its_form() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let last = || last::<UpgradeRecord>(&root.real(STATE_DIR)).map_err(|error| format!("{error:#}"));
+        let phase = || last().unwrap().unwrap().phase;
+        let seen = || finding::<UpgradeRecord>(&root).map(|finding| (finding.severity(), finding.message));
+        let is_refused = || {
+            let said = last().unwrap_err();
+            let whose = format!(
+                "k3s-upgrade.json was written by Config Weaver 9.0.0, and {VERSION} cannot act on it"
+            );
+            assert!(said.contains(&whose) && said.contains(": install 9.0.0 again"), "{said}");
+        };
+        let (by, newer, done) = (("by", json!("9.0.0")), ("format", json!(2)), ("phase", json!("done")));
+
+        let written = noted_with(&root, &[by.clone(), ("newer", json!({"x": 1}))]);
+        assert_eq!((&written["by"], &written["format"]), (&json!(VERSION), &json!(1)));
+        assert_eq!(phase(), UpgradePhase::Forward, "a field that may be ignored");
+
+        noted_with(&root, &[by.clone(), newer.clone()]);
+        is_refused();
+        assert_eq!(seen().unwrap().0, Severity::Warn, "it is known to be interrupted");
+        noted_with(&root, &[by.clone(), newer, done]);
+        assert_eq!((phase(), seen()), (UpgradePhase::Done, None), "nothing is left to do");
+
+        noted_with(&root, &[by, ("phase", json!("half-way"))]);
+        is_refused();
+        let (severity, message) = seen().unwrap();
+        assert_eq!(severity, Severity::Unknown, "what cannot be judged is no failure");
+        let not_known =
+            "whether an upgrade of k3s was interrupted is not known: /var/lib/weaver/k3s-upgrade.json";
+        assert!(message.starts_with(not_known), "{message}");
     }
 }

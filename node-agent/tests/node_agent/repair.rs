@@ -308,7 +308,7 @@ fn a_damaged_ledger_stops_a_repair_before_it_begins() {
     for flags in [&[][..], &["--undo"]] {
         let (code, said) = repair(&host, flags);
         assert_eq!(code, 1, "{said}");
-        assert!(said.contains("repairs.json is damaged; move it away"), "{said}");
+        assert!(said.contains("repairs.json is damaged: move it away"), "{said}");
     }
     assert_eq!(host.read(CMDLINE), PLAIN);
 }

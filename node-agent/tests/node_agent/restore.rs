@@ -209,4 +209,8 @@ fn k3s_does_not_start_until_a_restore_is_complete() {
     let host = host.file(restore, record("done"));
     assert_eq!(host.gate(&[]).code, 0);
     assert!(!is_blocked(&host));
+    // What cannot be judged blocks nothing.
+    let host = host.file(restore, r#"{"by": "9.0.0", "format": 2, "phase": "verified"}"#);
+    host.gate(&[]).finding("F-19").is("unknown").says("was written by Config Weaver 9.0.0");
+    assert!(!is_blocked(&host));
 }

@@ -26,6 +26,14 @@ pub enum UpgradePhase {
     WentBack,
 }
 
+impl UpgradePhase {
+    /// Whether nothing is left to do.
+    #[must_use]
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Done | Self::WentBack)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpgradeRecord {
     /// When it began, by a clock that may be wrong.
@@ -84,7 +92,7 @@ impl UpgradeRecord {
     #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         let Self { begun, from, to, phase, .. } = self;
-        if matches!(phase, UpgradePhase::Done | UpgradePhase::WentBack) || is_under_way {
+        if phase.is_end() || is_under_way {
             return None;
         }
         let message = format!("an upgrade of k3s from {} to {} was interrupted", from.version, to.version);

@@ -82,7 +82,7 @@ impl UpdateRecord {
     /// A warning where the update was cut off and no process finishes it now; `place` is where this is written.
     #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
-        if matches!(self.phase, UpgradePhase::Done | UpgradePhase::WentBack) || is_under_way {
+        if self.phase.is_end() || is_under_way {
             return None;
         }
         let (from, to) = self.versions();
