@@ -76,6 +76,12 @@ pub enum Damage {
     Unlisted(String),
     #[error("its member {} points outside of the archive: it was not made by `weaver node backup`", printed(.0))]
     Path(String),
+    #[error(
+        "its member {} is not one that this version restores: if a newer Config Weaver made the backup, update this \
+         node first; else use another backup",
+        printed(.0)
+    )]
+    Unplaced(String),
 }
 
 impl BackupManifest {
@@ -153,20 +159,24 @@ impl BackupRoot {
     /// The part of a member, and its name below that.
     ///
     /// # Errors
-    /// The name is of no part, or points outside it.
+    /// The name points outside of the archive, or is of no part that this version knows.
     pub fn of(name: &str) -> Result<(Self, &str), Damage> {
-        let refused = || Damage::Path(name.escape_debug().to_string());
-        let part = Self::ALL.into_iter().find(|part| name.starts_with(part.prefix())).ok_or_else(refused)?;
-        let below = name.strip_prefix(part.prefix()).unwrap_or_default().trim_end_matches('/');
         let is_plain = |step: &str| !step.is_empty() && step != "." && step != ".." && !step.contains('\0');
+        if !name.trim_end_matches('/').split('/').all(is_plain) {
+            return Err(Damage::Path(name.escape_debug().to_string()));
+        }
+        // The manifest comes last, so a newer format shows by a member first.
+        let unplaced = || Damage::Unplaced(name.escape_debug().to_string());
+        let part = Self::ALL.into_iter().find(|part| name.starts_with(part.prefix())).ok_or_else(unplaced)?;
+        let below = name.strip_prefix(part.prefix()).unwrap_or_default().trim_end_matches('/');
         // Of these parts there are files that a boot obeys: no others than those that a backup takes.
         let is_ours = match part {
             Self::State => OF_STATE.contains(&below),
             Self::WeaverToml => below == "weaver.toml",
             _ => true,
         };
-        if !below.split('/').all(is_plain) || !is_ours {
-            return Err(refused());
+        if below.is_empty() || !is_ours {
+            return Err(unplaced());
         }
         Ok((part, below))
     }
@@ -203,6 +213,13 @@ mod tests {
     }
 
     #[test]
+    fn what_a_later_version_adds_to_a_manifest_of_this_format_is_ignored() {
+        let mut json = serde_json::to_value(manifest()).unwrap();
+        json["newer"] = serde_json::json!({"x": 1});
+        assert_eq!(BackupManifest::parse(json.to_string().as_bytes()), Ok(manifest()));
+    }
+
+    #[test]
     fn one_of_an_earlier_version_has_nothing_left_out_and_a_later_one_says_what() {
         let text = serde_json::to_string(&manifest()).unwrap();
         assert!(!text.contains("left_out"), "{text}");
@@ -223,6 +240,7 @@ mod tests {
             Damage::Missing(hostile()),
             Damage::Unlisted(hostile()),
             Damage::Path(hostile()),
+            Damage::Unplaced(hostile()),
         ] {
             let shown = damage.to_string();
             assert!(!shown.contains(crate::finding_text::is_unprintable), "{shown:?}");
@@ -275,6 +293,11 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(BackupRoot::of(name).ok(), want, "{name}");
+        }
+        let outside = "k3s/server/../../../etc/shadow";
+        assert_eq!(BackupRoot::of(outside), Err(Damage::Path(outside.to_owned())));
+        for newer in ["weaver/state/newer.json", "weaver/newer/x", "k3s/server/"] {
+            assert_eq!(BackupRoot::of(newer), Err(Damage::Unplaced(newer.to_owned())), "update first");
         }
     }
 }
