@@ -1,4 +1,7 @@
 //! The result of a timer's last run, in a file of the state directory.
+//!
+//! Another version may have written it: what a record lacks has its default, and what is new in it is ignored. So no
+//! field of a record ever changes its type.
 
 use std::io;
 use std::path::Path;

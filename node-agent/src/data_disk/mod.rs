@@ -117,6 +117,11 @@ fn mount(root: &HostRoot) -> Option<Mount> {
     Some(Mounts::read(root)?.at(Path::new(MOUNT_POINT)))
 }
 
+/// Another version may have written why, before it was replaced in this boot.
+fn unreadable_failure() -> Finding {
+    not_moved(UpgradeRefusal::new("this boot could not move it", "read in its log why, and reboot"))
+}
+
 /// Whether the data is on a disk that is not mounted: what is at its place belongs to no one.
 #[must_use]
 pub(crate) fn is_away(root: &HostRoot) -> bool {
@@ -133,7 +138,7 @@ pub(crate) fn finding(root: &HostRoot, mounts: Option<&Mounts>) -> Option<Findin
         place: Place::file(RECORD),
         asked: asked.lines().find_map(|line| Some(line.strip_prefix(DATA_DISK_KEY)?.to_owned())),
         mount: mounts.map(|mounts| mounts.at(Path::new(MOUNT_POINT))),
-        failed: failure.and_then(|file| serde_json::from_str(&file.text).ok()),
+        failed: failure.map(|file| serde_json::from_str(&file.text).unwrap_or_else(|_| unreadable_failure())),
         keeps_old: root.exists(KEPT),
     };
     disk.judge()
@@ -167,6 +172,12 @@ mod tests {
             (vec![(MOUNTS, ROOT), (DATA_DISK, &*asked)], Some(Code::DataNotMoved), false),
             (
                 vec![(MOUNTS, ROOT), (DATA_DISK, &*asked), (FAILURE, &*failure)],
+                Some(Code::DataNotMoved),
+                false,
+            ),
+            // Of another version.
+            (
+                vec![(MOUNTS, ROOT), (FAILURE, r#"{"severity": "warn", "code": "Z-99", "message": "m"}"#)],
                 Some(Code::DataNotMoved),
                 false,
             ),
