@@ -10,6 +10,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Name of the Lease, in the operator's own namespace.
 pub const NAME: &str = "weaver-operator";
@@ -57,7 +58,8 @@ pub struct LeaseRecord {
     pub priority: i32,
     /// The holder's version, if the Lease has it.
     pub program_version: Option<String>,
-    /// The other candidates. An unreadable list counts as empty: candidates add themselves again.
+    /// The other candidates. An unreadable list counts as empty, and an unreadable entry as absent: candidates add
+    /// themselves again.
     pub candidates: Vec<Candidacy>,
 }
 
@@ -86,11 +88,15 @@ impl LeaseRecord {
             transitions,
             version: lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
             priority: annotation(PRIORITY_ANNOTATION).and_then(|text| text.parse().ok()).unwrap_or_default(),
-            candidates: annotation(CANDIDATES_ANNOTATION)
-                .and_then(|text| serde_json::from_str(text).ok())
-                .unwrap_or_default(),
+            candidates: annotation(CANDIDATES_ANNOTATION).map_or_else(Vec::new, |text| listed(text)),
         }
     }
+}
+
+/// The entries of a list that can be read: another may be an operator of another version.
+fn listed(text: &str) -> Vec<Candidacy> {
+    let entries: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
+    entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect()
 }
 
 /// The holder of a Lease, or a candidate.
@@ -234,6 +240,15 @@ mod tests {
             (CANDIDATES_ANNOTATION.into(), "{".into()),
         ]);
         assert_eq!((LeaseRecord::of(&odd).priority, LeaseRecord::of(&odd).candidates), (0, Vec::new()));
+    }
+
+    #[test]
+    fn a_candidate_of_another_version_hides_no_other() {
+        let mut lease = held(None, &me("a"), &[], Duration::from_mins(1), at(1));
+        let list = r#"[{"holder": "b", "priority": 1, "at": "then", "newer": 1}, {"name": "c"}, 7]"#;
+        lease.metadata.annotations.as_mut().unwrap().insert(CANDIDATES_ANNOTATION.into(), list.into());
+        let b = Candidacy { holder: "b".into(), priority: 1, at: "then".into() };
+        assert_eq!(LeaseRecord::of(&lease).candidates, [b]);
     }
 
     #[test]
