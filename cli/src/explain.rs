@@ -46,7 +46,8 @@ enum ExplainOutput {
 }
 
 pub fn code(text: &str) -> Result<Code, String> {
-    catalogue::find(text).ok_or_else(|| "it is not a code, such as N-01 or memory-cgroup-absent".to_owned())
+    catalogue::find(text)
+        .ok_or_else(|| "it is not a code of this version, such as N-01 or memory-cgroup-absent".to_owned())
 }
 
 pub fn run(options: &Explain) -> Result<ExitCode> {

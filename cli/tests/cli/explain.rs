@@ -112,7 +112,7 @@ fn a_code_is_explained_by_id_or_name_and_an_unknown_one_is_refused() {
     let done = weaver(&["N-99"]).output().unwrap();
     assert_eq!(done.status.code(), Some(2));
     assert!(
-        text(&done.stderr).contains("it is not a code, such as N-01 or memory-cgroup-absent"),
+        text(&done.stderr).contains("it is not a code of this version, such as N-01 or memory-cgroup-absent"),
         "{done:?}"
     );
 }
