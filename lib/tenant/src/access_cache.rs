@@ -4,9 +4,12 @@
 //! Used where a refusal would be the wrong way to find out: which namespaces a tenant may learn of at all,
 //! where its objects can be searched, and whether one watch can do for all namespaces. No request is spared a
 //! judgement by it: the API server judges each one again.
+//!
+//! Which namespaces are asked about, a tenant decides by what it writes. So what is remembered has a bound for all
+//! accounts of its namespace; what does not fit is asked again.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
@@ -19,6 +22,8 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use weaver_client::call::{CallError, call};
 
+use super::answers::RememberedAnswers;
+use super::budget::{MemoryBudget, MemoryPermit, MemoryShare};
 use super::review::{Access, GroupResource, missing};
 
 /// Questions in flight at once.
@@ -26,6 +31,17 @@ const CONCURRENCY: usize = 8;
 
 /// [`AccessCache::ask_again`] forgets no more often than that: who may ask for it may do so in a loop.
 const BETWEEN_REFRESHES: Duration = Duration::from_secs(30);
+
+/// Bytes of all that is remembered of all accounts, or twice as much where many namespaces have accounts
+/// ([`MemoryBudget`]). An account that selects among a thousand namespaces takes a quarter of a MiB.
+pub const REMEMBERED: usize = 8 << 20;
+
+/// Bytes of what is remembered of watches that show too much, of one account: some fifty of them. Apart from the rest,
+/// since each that is forgotten is tried again, and reads megabytes.
+const TOO_LARGE: usize = 16 << 10;
+
+/// Kinds of which the answers for one account are remembered.
+const KINDS: usize = 64;
 
 /// What one watch can be on: all objects of a kind, in one namespace or in all of them.
 type Scope = (GroupResource, Option<String>);
@@ -35,12 +51,13 @@ pub struct AccessCache {
     /// Makes clients that act as the account.
     connect: Box<dyn Fn() -> Client + Send + Sync>,
     lasts: Duration,
-    /// All kinds that were ever asked for: one review answers for all of them.
-    kinds: Mutex<BTreeSet<GroupResource>>,
-    all: Mutex<HashMap<Scope, (Instant, bool)>>,
-    within: Mutex<HashMap<String, (Instant, Rules)>>,
+    share: Arc<MemoryShare>,
+    /// Kinds that were asked for, up to [`KINDS`]: one review answers for all of them.
+    kinds: Mutex<Vec<(GroupResource, MemoryPermit)>>,
+    all: Mutex<RememberedAnswers<Scope, bool>>,
+    within: Mutex<RememberedAnswers<String, Rules>>,
     /// Where one watch showed too much.
-    too_large: Mutex<HashMap<Scope, TooLarge>>,
+    too_large: Mutex<RememberedAnswers<Scope, TooLarge>>,
     /// When [`AccessCache::ask_again`] forgot last.
     refreshed: Mutex<Option<Instant>>,
     /// Two callers that want to know the same wait for one answer.
@@ -54,9 +71,19 @@ struct TooLarge {
     until: Instant,
 }
 
-/// What an account may do in one namespace, by kind.
+/// What an account may do in one namespace, in the order of the kinds that were asked for.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Rules(HashMap<GroupResource, OfKind>);
+struct Rules(Vec<OfKind>);
+
+/// For which kinds one review is made.
+struct AskedKinds {
+    /// Those that are remembered, in their order, and behind them the one in question where it is not.
+    kinds: Vec<GroupResource>,
+    /// Index of the one in question.
+    this: usize,
+    /// How many are remembered.
+    kept: usize,
+}
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct OfKind {
@@ -78,13 +105,24 @@ impl AccessCache {
     /// long a tenant learns of a namespace in which it has no right any more.
     #[must_use]
     pub fn new(connect: impl Fn() -> Client + Send + Sync + 'static, lasts: Duration) -> Self {
+        Self::sharing(connect, lasts, MemoryBudget::new(REMEMBERED).share(""))
+    }
+
+    /// The same, with what is remembered taken from this `share`.
+    #[must_use]
+    pub fn sharing(
+        connect: impl Fn() -> Client + Send + Sync + 'static,
+        lasts: Duration,
+        share: Arc<MemoryShare>,
+    ) -> Self {
         Self {
             connect: Box::new(connect),
             lasts,
             kinds: Mutex::default(),
-            all: Mutex::default(),
-            within: Mutex::default(),
-            too_large: Mutex::default(),
+            all: Mutex::new(RememberedAnswers::new(share.clone())),
+            within: Mutex::new(RememberedAnswers::new(share.clone())),
+            too_large: Mutex::new(RememberedAnswers::new(MemoryBudget::new(TOO_LARGE).share(""))),
+            share,
             refreshed: Mutex::default(),
             asking: AsyncMutex::default(),
         }
@@ -131,7 +169,8 @@ impl AccessCache {
             // Nor does it see all namespaces, whatever was answered.
             all.remove(&(kind.clone(), None));
         }
-        all.insert(scope, (Instant::now(), answer));
+        let bytes = texts(&scope);
+        all.put(scope, answer, bytes);
     }
 
     /// Is one watch on all objects there worth a try, where it is allowed? Not for a while after
@@ -139,20 +178,22 @@ impl AccessCache {
     #[must_use]
     pub fn may_fit(&self, kind: &GroupResource, namespace: Option<&str>) -> bool {
         let all = lock(&self.too_large);
-        all.get(&scope(kind, namespace)).is_none_or(|large| Instant::now() >= large.until)
+        all.get(&scope(kind, namespace)).is_none_or(|(_, large)| Instant::now() >= large.until)
     }
 
     /// One watch on all objects there cannot be kept. The pause before the next try doubles each time, up to `longest`.
     pub fn does_not_fit(&self, kind: &GroupResource, namespace: Option<&str>, longest: Duration) {
         let (now, mut all) = (Instant::now(), lock(&self.too_large));
         let scope = scope(kind, namespace);
-        let before = all.get(&scope).filter(|large| now < large.until + Self::LONGEST_PAUSE);
+        let before = all.get(&scope).map(|(_, large)| *large);
+        let before = before.filter(|large| now < large.until + Self::LONGEST_PAUSE);
         // All who share the watch find it out together.
         if before.is_some_and(|large| now < large.until) {
             return;
         }
         let pause = before.map_or(Self::FIRST_PAUSE, |large| (large.pause * 2).min(longest));
-        all.insert(scope, TooLarge { pause, until: now + pause });
+        let bytes = texts(&scope);
+        all.put(scope, TooLarge { pause, until: now + pause }, bytes);
     }
 
     /// Those of `namespaces` in which it has any right on `kind`.
@@ -176,22 +217,33 @@ impl AccessCache {
         if self.is_known_to_see_all(kind, None) == Some(true) {
             return Ok(true);
         }
-        let rules = self.ask(&self.kinds_and(kind), namespace).await?;
-        let touches = rules.touches(kind);
-        let mut known = lock(&self.within);
+        let kinds = self.kinds_and(kind);
+        let rules = self.ask(&kinds.kinds, namespace).await?;
+        let touches = rules.of_kind(kinds.this).touches;
         if touches {
-            known.insert(namespace.to_owned(), (Instant::now(), rules));
+            self.learn_within(namespace.to_owned(), rules, &kinds);
         } else {
-            known.remove(namespace);
+            lock(&self.within).remove(namespace);
         }
         Ok(touches)
+    }
+
+    fn learn_within(&self, namespace: String, mut rules: Rules, kinds: &AskedKinds) {
+        // Behind those that are remembered another kind may come next.
+        rules.0.truncate(kinds.kept);
+        rules.0.shrink_to_fit();
+        let bytes = namespace.len() + size_of_val(rules.0.as_slice());
+        lock(&self.within).put(namespace, rules, bytes);
     }
 
     /// Had it a right on `kind` there, when it was asked last?
     #[must_use]
     pub fn touched_before(&self, kind: &GroupResource, namespace: &str) -> bool {
+        let Some(this) = lock(&self.kinds).iter().position(|(known, _)| known == kind) else { return false };
         let known = lock(&self.within);
-        known.get(namespace).is_some_and(|(asked, rules)| asked.elapsed() < self.lasts && rules.touches(kind))
+        known
+            .get(namespace)
+            .is_some_and(|(asked, rules)| asked.elapsed() < self.lasts && rules.of_kind(this).touches)
     }
 
     fn is_known_to_see_all(&self, kind: &GroupResource, namespace: Option<&str>) -> Option<bool> {
@@ -229,13 +281,14 @@ impl AccessCache {
         }
         let _asking = self.asking.lock().await;
         let kinds = &self.kinds_and(kind);
+        let (this, is_kept, lasts) = (kinds.this, kinds.this < kinds.kept, self.lasts);
         // Kept separately from the cache, which may drop entries while the rest is asked.
         let mut known: HashMap<String, OfKind> = {
             let mut within = lock(&self.within);
-            within.retain(|_, (asked, _)| asked.elapsed() < self.lasts);
+            within.retain(|asked, _| asked.elapsed() < lasts);
             let known = |namespace: &String| {
                 let (_, rules) = within.get(namespace)?;
-                Some((namespace.clone(), *rules.0.get(kind)?))
+                Some((namespace.clone(), *rules.0.get(this).filter(|_| is_kept)?))
             };
             namespaces.iter().filter_map(known).collect()
         };
@@ -243,7 +296,7 @@ impl AccessCache {
             namespaces.iter().filter(|namespace| !known.contains_key(*namespace)).cloned().collect();
         let mut answers = stream::iter(unknown)
             .map(|namespace| async move {
-                let rules = self.ask(kinds, &namespace).await;
+                let rules = self.ask(&kinds.kinds, &namespace).await;
                 (namespace, rules)
             })
             .buffer_unordered(CONCURRENCY);
@@ -254,8 +307,8 @@ impl AccessCache {
         {
             match rules {
                 Ok(rules) => {
-                    known.extend(rules.0.get(kind).map(|of_kind| (namespace.clone(), *of_kind)));
-                    lock(&self.within).insert(namespace, (Instant::now(), rules));
+                    known.insert(namespace.clone(), rules.of_kind(this));
+                    self.learn_within(namespace, rules, kinds);
                 }
                 Err(error) => failed.push(error),
             }
@@ -267,16 +320,27 @@ impl AccessCache {
         Ok(namespaces.into_iter().filter(allowed).collect())
     }
 
-    /// All kinds that were ever asked for, and `kind`.
-    fn kinds_and(&self, kind: &GroupResource) -> BTreeSet<GroupResource> {
-        let mut kinds = lock(&self.kinds);
-        if !kinds.contains(kind) {
-            kinds.insert(kind.clone());
+    /// The kinds that are remembered, and `kind`.
+    fn kinds_and(&self, kind: &GroupResource) -> AskedKinds {
+        let mut known = lock(&self.kinds);
+        let bytes = size_of::<(GroupResource, MemoryPermit)>() + kind.group.len() + kind.resource.len();
+        let is_known = known.iter().any(|(known, _)| known == kind);
+        if !is_known
+            && known.len() < KINDS
+            && let Some(permit) = self.share.take(bytes)
+        {
+            known.push((kind.clone(), permit));
         }
-        kinds.clone()
+        let mut kinds: Vec<GroupResource> = known.iter().map(|(kind, _)| kind.clone()).collect();
+        let kept = kinds.len();
+        let this = kinds.iter().position(|known| known == kind).unwrap_or(kept);
+        if this == kept {
+            kinds.push(kind.clone());
+        }
+        AskedKinds { kinds, this, kept }
     }
 
-    async fn ask(&self, kinds: &BTreeSet<GroupResource>, namespace: &str) -> Result<Rules, CallError> {
+    async fn ask(&self, kinds: &[GroupResource], namespace: &str) -> Result<Rules, CallError> {
         let review = SelfSubjectRulesReview {
             spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.into()) },
             ..SelfSubjectRulesReview::default()
@@ -287,11 +351,10 @@ impl AccessCache {
         let mut rules = Rules::of(&status, kinds);
         // An authorizer that cannot list its rules, such as a webhook, can still be asked about one.
         if status.incomplete {
-            for kind in kinds {
+            for (kind, known) in kinds.iter().zip(&mut rules.0) {
                 let asked = ["create", "list"].map(|verb| on_all(kind, verb, Some(namespace)));
                 let missing = missing(&client, asked.to_vec()).await?;
                 let [creates, lists] = asked.map(|access| !missing.contains(&access));
-                let known = rules.0.entry(kind.clone()).or_default();
                 *known = OfKind { touches: known.touches || creates || lists, lists: known.lists || lists };
             }
         }
@@ -300,8 +363,15 @@ impl AccessCache {
 
     /// Forgets what was answered longer ago than `age`.
     pub fn forget(&self, age: Duration) {
-        lock(&self.all).retain(|_, (asked, _)| asked.elapsed() < age);
-        lock(&self.within).retain(|_, (asked, _)| asked.elapsed() < age);
+        lock(&self.all).retain(|asked, _| asked.elapsed() < age);
+        lock(&self.within).retain(|asked, _| asked.elapsed() < age);
+    }
+
+    /// Forgets what is of no use any more: others of the same namespace may remember something in its place.
+    pub fn forget_expired(&self) {
+        self.forget(self.lasts);
+        let now = Instant::now();
+        lock(&self.too_large).retain(|_, large| now < large.until + Self::LONGEST_PAUSE);
     }
 
     /// Forgets everything that was answered, once in 30 seconds at most: its rights may be others by now.
@@ -322,17 +392,23 @@ fn scope(kind: &GroupResource, namespace: Option<&str>) -> Scope {
     (kind.clone(), namespace.map(str::to_owned))
 }
 
+/// Bytes of the names in it.
+fn texts((kind, namespace): &Scope) -> usize {
+    kind.group.len() + kind.resource.len() + namespace.as_ref().map_or(0, String::len)
+}
+
 /// The verb on all objects of the kind.
 fn on_all(kind: &GroupResource, verb: &'static str, namespace: Option<&str>) -> Access {
     Access { verb: verb.into(), resource: kind.clone(), namespace: namespace.map(str::to_owned), name: None }
 }
 
 impl Rules {
-    fn touches(&self, kind: &GroupResource) -> bool {
-        self.0.get(kind).is_some_and(|of_kind| of_kind.touches)
+    /// Of the kind at this index; nothing, where it was not asked for.
+    fn of_kind(&self, index: usize) -> OfKind {
+        self.0.get(index).copied().unwrap_or_default()
     }
 
-    fn of(status: &SubjectRulesReviewStatus, kinds: &BTreeSet<GroupResource>) -> Self {
+    fn of(status: &SubjectRulesReviewStatus, kinds: &[GroupResource]) -> Self {
         let of_kind = |kind: &GroupResource| {
             let rules = status.resource_rules.iter().filter(|rule| is_about(rule, kind));
             rules.fold(OfKind::default(), |known, rule| {
@@ -341,7 +417,7 @@ impl Rules {
                 OfKind { touches: known.touches || !rule.verbs.is_empty(), lists: known.lists || lists }
             })
         };
-        Self(kinds.iter().map(|kind| (kind.clone(), of_kind(kind))).collect())
+        Self(kinds.iter().map(of_kind).collect())
     }
 }
 

@@ -14,8 +14,9 @@ use kube::{Client, Resource};
 use secrecy::ExposeSecret as _;
 use tower::BoxError;
 
-use super::access_cache::AccessCache;
+use super::access_cache::{AccessCache, REMEMBERED};
 use super::account::Account;
+use super::budget::MemoryBudget;
 use super::claims::Claims;
 use super::token::{KubeMinter, Mint, MintError, MintedToken, TokenSlot};
 use crate::transport::is_watch;
@@ -33,6 +34,8 @@ pub struct Tenants<M = KubeMinter> {
     transport: Client,
     minter: Arc<M>,
     rights_last: Duration,
+    /// For what is remembered of the rights of all accounts.
+    remembered: MemoryBudget,
     held: Mutex<HashMap<Account, CachedAccount<M>>>,
 }
 
@@ -64,7 +67,8 @@ impl<M: Mint> Tenants<M> {
     /// What was learnt of an account's rights is used for as long as `rights_last`.
     #[must_use]
     pub fn new(transport: Client, minter: M, rights_last: Duration) -> Self {
-        Self { transport, minter: Arc::new(minter), rights_last, held: Mutex::default() }
+        let remembered = MemoryBudget::new(REMEMBERED);
+        Self { transport, minter: Arc::new(minter), rights_last, remembered, held: Mutex::default() }
     }
 
     /// The client of `account`. A token is minted if there is none that is fresh.
@@ -91,7 +95,8 @@ impl<M: Mint> Tenants<M> {
                         });
                         Client::new(service, namespace.clone())
                     };
-                    let access = Arc::new(AccessCache::new(connect, self.rights_last));
+                    let share = self.remembered.share(&account.namespace);
+                    let access = Arc::new(AccessCache::sharing(connect, self.rights_last, share));
                     held.access = Some((uid.clone(), access.clone()));
                     access
                 }
@@ -102,9 +107,13 @@ impl<M: Mint> Tenants<M> {
         Ok(TenantClient { account: account.clone(), uid, claims, token_length, access, client })
     }
 
-    /// Wipes the tokens of all accounts but those that are `in_use`.
+    /// Wipes the tokens of all accounts but those that are `in_use`, and of these what is remembered for too long.
     pub fn retain(&self, in_use: impl Fn(&Account) -> bool) {
-        self.lock().retain(|account, _| in_use(account));
+        let mut held = self.lock();
+        held.retain(|account, _| in_use(account));
+        for (_, access) in held.values().filter_map(|held| held.access.as_ref()) {
+            access.forget_expired();
+        }
     }
 
     /// How many accounts there are, and the age of the oldest of their tokens.

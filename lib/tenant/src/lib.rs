@@ -56,6 +56,7 @@
 //! | [`AccessCache`], [`review`] | asks, as the account, what it may do; remembers it for a while | what it needs, as [`review::Access`] or a type of its own |
 //! | [`transport`] | all requests over few HTTP/2 connections, writes separate from watches | tower layers, and a [`transport::SendGate`] for writes that may become wrong while they wait |
 //! | [`watch`] | metadata-only watches, shared, counted, bounded, backing off | a [`watch::Consumer`]: what is kept of an object, and who is woken |
+//! | [`budget`] | memory that tenants share, with a part for each | what else it keeps of tenants |
 //!
 //! A program adds its metrics, leader election and labels at these extension points; no type here names them.
 //!
@@ -67,7 +68,8 @@
 //!   with the answer that it cannot parse, and answers contain tokens.
 //! - A recreated account is another identity: other token, other watches, nothing remembered of its rights.
 //! - What a tenant can make a program keep is bounded: watches and bytes per namespace of accounts
-//!   ([`watch::WatchLimits`]), 8 MiB of one answer.
+//!   ([`watch::WatchLimits`]), 8 MiB of one answer, 8 MiB of what is remembered of rights
+//!   ([`budget::MemoryBudget`]).
 //! - A right that is taken away ends what it allowed: writes at once, a watch when it starts again, an access
 //!   review when the cache's time is over.
 //!
@@ -84,6 +86,8 @@
 
 mod access_cache;
 mod account;
+mod answers;
+pub mod budget;
 pub mod claims;
 mod client;
 pub mod review;

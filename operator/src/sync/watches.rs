@@ -70,6 +70,8 @@ impl SyncWatches {
             namespace,
             selector,
         };
+        // So that it ends: what is found out counts for the rest of this call, whether it is remembered or not.
+        let (mut may_show_all_sources, mut may_be_everywhere) = (true, true);
         loop {
             let mut beyond = Vec::new();
             let mut open = |had: Option<Interest>, key: WatchKey| {
@@ -81,7 +83,8 @@ impl SyncWatches {
                 joined
             };
             let on_source = |selector| key(Some(spec.source_namespace.clone()), selector);
-            let may_be_all = may_see_sources(set, tenant, spec, &on_source(WatchSelector::All)).await;
+            let may_be_all = may_show_all_sources
+                && may_see_sources(set, tenant, spec, &on_source(WatchSelector::All)).await;
             let mut had = std::mem::take(&mut self.sources);
             for selector in selectors(spec, may_be_all) {
                 let key = on_source(selector);
@@ -90,7 +93,8 @@ impl SyncWatches {
             }
             drop(had);
             self.wait_for_sources(spec);
-            let wanted: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
+            let is_everywhere = may_be_everywhere && self.may_be_everywhere(tenant, spec).await;
+            let wanted: Vec<Option<String>> = if is_everywhere {
                 vec![None]
             } else {
                 // Whether it is there or not: the status reports a refused one, so it must not depend on what
@@ -107,9 +111,14 @@ impl SyncWatches {
             let joined = self.settled(beyond).await;
             let kind = resource(spec.source_kind);
             let is_shared = |key: &&WatchKey| key.namespace.is_none() || key.selector == WatchSelector::All;
+            let mut give_up = |key: &WatchKey| match key.namespace {
+                None => may_be_everywhere = false,
+                Some(_) => may_show_all_sources = false,
+            };
             if let Some(key) = joined.refused.iter().find(is_shared) {
                 // It was allowed when it was asked for, and is not any more.
                 tenant.access.does_not_see_all(&kind, key.namespace.as_deref());
+                give_up(key);
             } else if let Some(key) = joined.beyond.iter().find(is_shared) {
                 // It shows more than may be kept. Or the tenant has as many watches as it may: then it costs
                 // little to try.
@@ -117,6 +126,7 @@ impl SyncWatches {
                 let longest =
                     if shows_too_much { AccessCache::LONGEST_PAUSE } else { AccessCache::FIRST_PAUSE };
                 tenant.access.does_not_fit(&kind, key.namespace.as_deref(), longest);
+                give_up(key);
             } else {
                 return joined;
             }

@@ -16,8 +16,8 @@ fn of_core(resource: &str) -> GroupResource {
 fn access(rules: &serde_json::Value) -> [(bool, bool); 2] {
     let status = json!({"incomplete": false, "nonResourceRules": [], "resourceRules": rules});
     let kinds = ["configmaps", "secrets"].map(of_core);
-    let rules = Rules::of(&serde_json::from_value(status).unwrap(), &kinds.clone().into());
-    kinds.map(|kind| (rules.0[&kind].touches, rules.0[&kind].lists))
+    let rules = Rules::of(&serde_json::from_value(status).unwrap(), &kinds);
+    [0, 1].map(|index| (rules.0[index].touches, rules.0[index].lists))
 }
 
 /// Not to be asked.
@@ -80,6 +80,14 @@ fn any_right_on_a_kind_is_enough_to_learn_of_a_namespace_and_list_alone_to_searc
 
 /// Answers what `answer` says about the rights in a namespace: granted, or none, or an error.
 fn asking(answer: impl Fn(&str) -> Option<bool> + Clone + Send + Sync + 'static) -> AccessCache {
+    asking_within(&MemoryBudget::new(REMEMBERED), answer)
+}
+
+/// The same, where what is remembered has this budget.
+fn asking_within(
+    budget: &MemoryBudget,
+    answer: impl Fn(&str) -> Option<bool> + Clone + Send + Sync + 'static,
+) -> AccessCache {
     let service = tower::service_fn(move |request: Request<Body>| {
         let answer = answer.clone();
         async move {
@@ -99,7 +107,7 @@ fn asking(answer: impl Fn(&str) -> Option<bool> + Clone + Send + Sync + 'static)
         }
     });
     let client = Client::new(service, "default");
-    AccessCache::new(move || client.clone(), Duration::from_mins(5))
+    AccessCache::sharing(move || client.clone(), Duration::from_mins(5), budget.share("team-a"))
 }
 
 fn names(of: &[&str]) -> Vec<String> {
@@ -154,4 +162,48 @@ async fn what_is_forgotten_while_the_rest_is_asked_counts_still() {
     assert_eq!(one, names(&["a"]).into_iter().collect());
     let both = cache.listable(secrets, names(&["a", "b"])).await.unwrap();
     assert_eq!(both, names(&["a", "b"]).into_iter().collect());
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_a_tenant_makes_up_are_remembered_up_to_a_bound_and_asked_again_beyond_it() {
+    let asked: Arc<Mutex<usize>> = Arc::default();
+    let (record, budget) = (asked.clone(), MemoryBudget::new(64 << 10));
+    let cache = asking_within(&budget, move |_| {
+        *lock(&record) += 1;
+        Some(true)
+    });
+    let secrets = &of_core("secrets");
+    let made_up = |round: usize| (0..100).map(|number| format!("n-{round}-{number}")).collect::<Vec<_>>();
+    for round in 0..50 {
+        assert_eq!(cache.listable(secrets, made_up(round)).await.unwrap().len(), 100);
+        cache.does_not_see_all(secrets, Some(&format!("s-{round}")));
+        cache.does_not_fit(secrets, Some(&format!("s-{round}")), AccessCache::LONGEST_PAUSE);
+        assert!(budget.used() <= 64 << 10, "{}", budget.used());
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(std::mem::take(&mut *lock(&asked)), 5_000);
+    cache.listable(secrets, made_up(49)).await.unwrap();
+    assert!(*lock(&asked) < 100, "none of the last answers was remembered: {}", lock(&asked));
+    tokio::time::advance(Duration::from_hours(24)).await;
+    cache.forget_expired();
+    assert!(budget.used() < 200, "{} bytes of what is of no use any more", budget.used());
+    drop(cache);
+    assert_eq!(budget.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_more_kinds_than_are_remembered_each_has_its_own_answer() {
+    let cache = asking(|_| Some(true));
+    let kinds: Vec<GroupResource> =
+        (0..KINDS + 10).map(|number| of_core(&format!("kind-{number}"))).collect();
+    for _ in 0..2 {
+        for kind in &kinds {
+            assert!(cache.listable(kind, names(&["a"])).await.unwrap().is_empty(), "{kind}");
+        }
+        let secrets = cache.listable(&of_core("secrets"), names(&["a"])).await.unwrap();
+        assert_eq!(secrets, names(&["a"]).into_iter().collect());
+        assert!(cache.touches(&of_core("secrets"), "a").await.unwrap());
+    }
+    assert_eq!(lock(&cache.kinds).len(), KINDS);
+    assert!(!cache.touched_before(&of_core("secrets"), "a"), "not a kind that is remembered");
 }
