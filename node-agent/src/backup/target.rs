@@ -161,14 +161,16 @@ impl BackupFile {
     /// Gives the file its name, which says where it is not complete: such a one replaces none that is.
     ///
     /// # Errors
-    /// It cannot be renamed; the old file keeps the name.
+    /// It cannot be renamed; the old file keeps its name, and the new one its temporary one.
     pub fn take(&mut self, unfinished: Unfinished, is_complete: bool) -> anyhow::Result<()> {
         if !is_complete {
             self.name = name::incomplete(&self.name);
         }
         let path = self.path();
-        fs::rename(&self.temporary, &path).with_context(|| format!("cannot name it {}", path.display()))?;
+        // It was read back: it may lack its name, and not be lost.
         std::mem::forget(unfinished);
+        let what = || format!("cannot name it {}: it is {}", path.display(), self.temporary.display());
+        fs::rename(&self.temporary, &path).with_context(what)?;
         Ok(flush_file_system(&self.directory)?)
     }
 
