@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::disks::{self, Disks};
 use super::kill::{self, LastKill};
 use super::slots::{self, Slots};
-use super::{datastore, node, services};
+use super::{datastore, join, node, services};
 
 /// How `wpa_supplicant` says that it is in a network.
 pub(super) const WIFI_JOINED: &str = "ctrl-event-connected";
@@ -21,7 +21,14 @@ pub(super) fn needles() -> impl Iterator<Item = &'static str> {
         .chain(K3S)
         .chain(BOOT)
         .chain(WSL)
-        .chain([WIFI_JOINED, services::COREDNS_STARTS, UNIT, PROCESS])
+        .chain([
+            WIFI_JOINED,
+            services::COREDNS_STARTS,
+            datastore::ELECTED,
+            join::TUNNEL_CONNECTED,
+            UNIT,
+            PROCESS,
+        ])
         .chain(FAILED)
         .chain(slots::NEEDLES)
         .chain(kill::NEEDLES)
@@ -157,6 +164,12 @@ impl LogContext {
             self.times.remove(services::COREDNS_LISTS);
             self.times.remove(services::COREDNS_WATCHES);
         }
+        if lower.contains(datastore::ELECTED) {
+            self.times.remove(datastore::ELECTS);
+        }
+        if lower.contains(join::TUNNEL_CONNECTED) {
+            self.times.retain(|needle, _| !join::TUNNEL_REFUSED.contains(needle));
+        }
         if lower.contains(WIFI_JOINED) {
             self.has_joined_wifi = true;
             self.times.retain(|needle, _| !WIFI_REFUSED.contains(needle));
@@ -207,7 +220,8 @@ fn is_failure(lower: &str) -> bool {
 }
 
 fn has_started(lower: &str) -> bool {
-    lower.contains("k3s is up and running") || lower.contains("]: started ") && lower.contains(UNIT)
+    let is_started = lower.starts_with("started ") || lower.contains("]: started ");
+    lower.contains("k3s is up and running") || is_started && lower.contains(UNIT)
 }
 
 /// Of the kernel's log or of the journal: `/proc/version` begins like it, and is no start.

@@ -128,6 +128,9 @@ pub(super) fn peer(line: &str) -> Option<Details> {
 /// How etcd says that it asks the other servers for their votes.
 pub(super) const ELECTS: &str = "is starting a new election at term";
 
+/// How it says that it reaches a majority.
+pub(super) const ELECTED: &str = " elected leader ";
+
 /// Once or twice at a start; each second, as long as there is no majority. k3s#3723
 pub(super) fn elects(line: &str) -> Option<Details> {
     line.contains("raft").then(|| {
@@ -150,6 +153,10 @@ pub(super) fn removed(_: &str) -> Details {
             .command("sudo grep -rlE '^server:|K3S_URL' /etc/rancher/k3s /etc/systemd/system")
             .command(STOP_K3S)
             .command("sudo mv /var/lib/rancher/k3s/server/db /root/db.removed")
+            .command(
+                "# only with `server: https://OTHER:6443` and without `cluster-init` in /etc/rancher/k3s/config.yaml: else a new, \
+                 empty cluster begins",
+            )
             .command(START_K3S),
         )
 }

@@ -25,10 +25,40 @@ impl Details {
     }
 }
 
+/// Groups that the API server itself serves.
+const OF_THE_API_SERVER: [&str; 19] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+];
+
 /// What is in `text` after `before` and up to `end`, or to the end of the text.
 pub(super) fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a str> {
     let rest = &text[text.find(before)? + before.len()..];
     Some(rest.split(end).next().unwrap_or_default())
+}
+
+/// The group of a kind that is silent, where the API server passes it on to another program: `get pods.metrics.k8s.io`.
+pub(super) fn silent_group(line: &str) -> Option<&str> {
+    let asked = after(line, "unable to handle the request (", &[')'])?;
+    let (_, group) = asked.split_whitespace().nth(1)?.split_once('.')?;
+    (!OF_THE_API_SERVER.contains(&group)).then_some(group)
 }
 
 /// The name that Go's resolver was asked for. What wraps its error can have the same word:

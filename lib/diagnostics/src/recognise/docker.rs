@@ -70,10 +70,14 @@ pub(super) fn offline(name: &str) -> Remedy {
 }
 
 pub(super) fn full() -> Remedy {
-    Remedy::new("remove what Docker no longer uses; then find what is large, and delete what is not needed")
-        .command("docker system df")
-        .command("docker system prune")
-        .command("df -h /")
+    Remedy::new(
+        "remove layers and build caches that no image uses; then find what is large. `docker system prune` also deletes stopped \
+         containers with their data, as those of a stopped cluster of k3d",
+    )
+    .command("docker system df")
+    .command("docker image prune")
+    .command("docker builder prune")
+    .command("df -h /")
 }
 
 #[cfg(test)]

@@ -292,7 +292,7 @@ pub(super) fn swap_refused(_: &str) -> Details {
         )
         .command("swapon --show")
         .command("sudo grep -rn fail-swap-on /etc/rancher/k3s /etc/systemd/system/k3s*.service")
-        .command("sudo swapoff -a"),
+        .command("# only for a kubelet of kubeadm: sudo swapoff -a"),
     )
 }
 

@@ -33,7 +33,7 @@ pub(super) fn kernel_log(line: &str) -> Option<Details> {
     let is_refused = ["no such file or directory", "permission denied", "operation not permitted"]
         .iter()
         .any(|why| line.contains(why));
-    (is_refused && !line.contains(CONTINUES)).then(|| {
+    (is_refused && !line.contains(CONTINUES) && !line.contains("disabling OOM events")).then(|| {
         in_a_container("the kubelet may not read /dev/kmsg").remedy(
             Remedy::new(
                 "in LXC, add the line below to the container's configuration. With an engine without root, give the kubelet the \
@@ -61,6 +61,10 @@ pub(super) fn kernel_parameters(line: &str) -> Option<Details> {
 /// Before cgroup v2 a user has no cgroups to give away. k3d#1439
 pub(super) fn cgroups_of_root(line: &str) -> Option<Details> {
     line.contains("/sys/fs/cgroup/").then(|| {
+        // Of cgroup v2, which has one tree.
+        if line.contains("/sys/fs/cgroup/kubepods") {
+            return in_a_container("the kubelet may make no cgroups for pods").remedy(delegation());
+        }
         in_a_container("the kubelet may make no cgroups for pods").remedy(
             Remedy::new(
                 "an engine without root needs cgroup v2 on its host: boot with it, or use the engine of root",

@@ -59,6 +59,14 @@ fn server<'a>(line: &'a str, before: &str) -> Option<&'a str> {
     (!is_this_machine(server)).then_some(server)
 }
 
+/// How an agent says that a server refuses its tunnel, before and since k3s 1.31.
+pub(super) const TUNNEL_REFUSED: [&str; 2] = [
+    "remotedialer proxy error\" error=\"dial tcp ",
+    "remotedialer proxy error; reconnecting...\" error=\"dial tcp ",
+];
+/// How it says that the tunnel is there.
+pub(super) const TUNNEL_CONNECTED: &str = "remotedialer connected to proxy";
+
 const WHY: &[&str] = &[
     "connection refused",
     "no route to host",

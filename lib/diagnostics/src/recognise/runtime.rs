@@ -27,12 +27,12 @@ pub(super) fn ended(line: &str, context: &LogContext) -> Option<Details> {
 
 /// containerd at its start, whose records of pods contradict each other, as after a power loss. k3s#5189
 pub(super) fn not_recovered(line: &str) -> Option<Details> {
-    line.contains("run CRI service").then(|| {
+    (line.contains("run CRI service") && line.contains("is reserved for")).then(|| {
         Details::message("containerd does not start: its records of pods contradict each other, as after a power loss")
             .remedy(
                 Remedy::new(
                     "move its directory away and reboot: images are pulled again, and those that you imported have to be imported \
-                     again; volumes and the datastore stay",
+                     again; volumes and the datastore stay. Delete containerd.broken once all runs",
                 )
                 .command(STOP_K3S)
                 .command("sudo mv /var/lib/rancher/k3s/agent/containerd /var/lib/rancher/k3s/agent/containerd.broken")

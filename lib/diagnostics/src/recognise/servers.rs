@@ -1,6 +1,6 @@
 //! Messages of clients about servers that are unreachable, or are not what the client expects.
 
-use super::details::{Details, after, is_name, looked_up, only_informs};
+use super::details::{Details, after, is_name, looked_up, only_informs, silent_group};
 use super::k3d;
 use super::peer::{asks_dns_of_a_cluster, asks_the_api_server};
 use crate::finding::{K3S_STATUS, Remedy};
@@ -287,8 +287,7 @@ pub(super) fn refused_to_client(line: &str) -> Option<Details> {
 
 /// k3s answers so until its API server has started. A group that a program of its own serves is another matter.
 pub(super) fn starting(line: &str) -> Option<Details> {
-    let is_of_a_group = after(line, "unable to handle the request (", &[')'])
-        .is_some_and(|asked| asked.contains('.'))
+    let is_of_a_group = silent_group(line).is_some()
         || ["server APIs: ", "resource list for "].iter().any(|words| line.contains(words));
     let is_asked = line.contains("Error from server (ServiceUnavailable): ") || is_of_a_client(line);
     (is_asked && !is_of_a_group).then(|| {

@@ -1,6 +1,6 @@
 //! What the API server says of webhooks: ours, and those of others.
 
-use super::details::{Details, after, is_name};
+use super::details::{Details, after, is_name, silent_group};
 use crate::finding::Remedy;
 
 /// The group of our kinds.
@@ -34,10 +34,9 @@ pub(super) fn aggregated(line: &str) -> Option<Details> {
     if is_of_k3s || !is_silent {
         return None;
     }
-    let asked = after(line, "unable to handle the request (", &[')']);
     let group = after(line, "server APIs: ", &[':', ' ', ','])
         .or_else(|| after(line, "resource list for ", &[':', ' ']))
-        .or_else(|| asked.and_then(|asked| asked.split_once('.')).map(|(_, group)| group))?;
+        .or_else(|| silent_group(line))?;
     Some(unserved(&format!("the API server gets no answer from the program that serves {group}")))
 }
 

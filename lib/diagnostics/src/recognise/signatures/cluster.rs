@@ -52,12 +52,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             repeated("failed to retrieve configuration from server: get ", 2, join::no_answer_here),
             repeated("server is not ready: get \"https://", 2, join::not_ready),
             judged("failed to connect to proxy", join::tunnel_silent),
-            repeated("remotedialer proxy error\" error=\"dial tcp ", 3, join::tunnel_refused),
-            repeated(
-                "remotedialer proxy error; reconnecting...\" error=\"dial tcp ",
-                3,
-                join::tunnel_refused,
-            ),
+            repeated(join::TUNNEL_REFUSED[0], 3, join::tunnel_refused),
+            repeated(join::TUNNEL_REFUSED[1], 3, join::tunnel_refused),
         ],
     ),
     (

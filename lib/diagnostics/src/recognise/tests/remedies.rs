@@ -91,7 +91,7 @@ const REMEDIES: &[(&str, &str, &str)] = &[
     ),
     (
         "Error response from daemon: failed to register layer: write /usr/lib/x: no space left on device",
-        "docker system prune",
+        "docker image prune",
         "crictl",
     ),
     (
