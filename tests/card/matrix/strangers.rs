@@ -6,9 +6,11 @@ use weaver_image::boot::machine::Machine;
 
 /// Each key, certificate and token of this card, by its hash.
 fn own(machine: &Machine) -> BTreeMap<String, String> {
+    // Those kubeconfigs of k3s that only name files are the same on each card.
     let list = "cd / && sha256sum etc/machine-id etc/ssh/ssh_host_*_key etc/ssh/ssh_host_*_key.pub \
         $(find var/lib/rancher/k3s/server var/lib/weaver run/weaver -type f \
-          \\( -name '*.crt' -o -name '*.key' -o -name '*.kubeconfig' -o -name '*token*' \\))";
+          \\( -name '*.crt' -o -name '*.key' -o -name '*token*' \\) -print \
+          -o -type f -name '*.kubeconfig' -exec grep -l -e -data {} ';')";
     let reported = machine.run(list).unwrap();
     let pairs = reported.lines().filter_map(|line| line.split_once("  "));
     pairs.map(|(hash, file)| (hash.to_owned(), file.to_owned())).collect()
@@ -24,6 +26,7 @@ pub fn are_strangers(one: &Machine, other: &Machine) {
         "server-ca.key",
         "service.key",
         "operator.token",
+        "operator.kubeconfig",
     ] {
         assert!(one.values().any(|file| file.ends_with(kind)), "{kind} was not looked at: {one:#?}");
     }
