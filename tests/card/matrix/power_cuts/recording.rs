@@ -116,13 +116,26 @@ fn repair(machine: &mut Machine, dir: &Path) -> anyhow::Result<()> {
     Ok(fs::write(dir.join("repair"), format!("{begun} {}", settled(machine)?))?)
 }
 
-/// The program of the card with another version in its bytes, in the guest's memory.
+/// The program of the card with another version in its bytes, in the guest's memory. A real k3s has the server packed
+/// in it, and unpacks it into a directory of its hash where there is none: the other version gets one by another hash.
+const ANOTHER_K3S: &str = r#"set -e
+old=$(k3s --version | sed -n 's/^k3s version \(v[0-9.]*\).*/\1/p')
+case $old in *9) new=${old%9}8 ;; *) new=${old%?}$((${old##*[!0-9]} + 1)) ;; esac
+edit="s/$(printf %s "$old" | sed 's/[.]/[.]/g')/$new/g"
+cd /var/lib/rancher/k3s
+if packed=$(readlink data/current); then
+    packed=${packed##*/}
+    other=$(printf %s "$packed" | tr 0123456789abcdef 123456789abcdef0)
+    cp -a "data/$packed" "data/$other"
+    LC_ALL=C sed "$edit" "data/$packed/bin/k3s" > "data/$other/bin/k3s"
+    edit="$edit; s/$packed/$other/g"
+fi
+LC_ALL=C sed "$edit" /usr/local/bin/k3s > /dev/shm/k3s
+chmod 755 /dev/shm/k3s
+/dev/shm/k3s --version"#;
+
 fn another_k3s(machine: &Machine) -> anyhow::Result<()> {
-    let make = "set -e; old=$(k3s --version | sed -n 's/^k3s version \\(v[0-9.]*\\).*/\\1/p'); \
-                case $old in *9) new=${old%9}8 ;; *) new=${old%?}$((${old##*[!0-9]} + 1)) ;; esac; \
-                LC_ALL=C sed \"s/$(printf %s \"$old\" | sed 's/[.]/[.]/g')/$new/g\" /usr/local/bin/k3s > /dev/shm/k3s; \
-                chmod 755 /dev/shm/k3s; /dev/shm/k3s --version";
-    println!("{}", machine.run_within(make, UPGRADE)?);
+    println!("{}", machine.run_within(ANOTHER_K3S, UPGRADE)?);
     Ok(())
 }
 
