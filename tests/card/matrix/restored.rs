@@ -12,7 +12,7 @@ use crate::poll::until;
 use crate::root::image;
 
 const BOOT: Duration = Duration::from_mins(15);
-const RESTORE: Duration = Duration::from_mins(15);
+const RESTORE: Duration = Duration::from_mins(20);
 const BACKUP: &str = "/root/backup.tar";
 
 /// As `[backup]` asks for them: none while nothing is mounted there, which the report says, then one.
@@ -62,7 +62,7 @@ fn a_new_card_continues_as_the_one_that_died() {
     assert!(sending.stdin(File::open(&here).unwrap()).status().unwrap().success());
     assert_eq!(new.run(&sum).unwrap(), before);
     assert_ne!(new.run(authority).unwrap(), ca);
-    new.run_within(&format!("weaver node restore {BACKUP}"), RESTORE).unwrap();
+    new.run_within(&format!("weaver node restore {BACKUP} --wait 900"), RESTORE).unwrap();
 
     let server = format!("https://{API_NAME}:{}", new.ports().api);
     let by_the_old = ["--kubeconfig", kubeconfig.to_str().unwrap(), "--server", &server];
