@@ -71,7 +71,7 @@ fn cut_in_the_move(mut machine: Machine) -> Machine {
     machine.run(&shim).unwrap();
     // The connection may break before ssh has its answer.
     let _ = machine.attempt("reboot", COMMAND);
-    assert_eq!(machine.wait_for_end(Duration::from_mins(4)).unwrap(), End::Reset);
+    assert_eq!(machine.wait_for_end(BOOT).unwrap(), End::Reset);
     let mut machine = again(machine);
     until("a whole copy", || {
         let copied = machine.attempt("test -e /run/copied", COMMAND)?;

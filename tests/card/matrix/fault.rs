@@ -192,7 +192,7 @@ impl MatrixCase {
     fn reboot(mut self) -> Self {
         // The connection may break before ssh has its answer.
         let _ = self.machine.attempt("reboot", COMMAND);
-        assert_eq!(self.machine.wait_for_end(Duration::from_mins(4)).unwrap(), End::Reset);
+        assert_eq!(self.machine.wait_for_end(BOOT).unwrap(), End::Reset);
         self.machine = self.machine.start_again().unwrap();
         self.machine.wait_for_ssh(BOOT).unwrap();
         self
