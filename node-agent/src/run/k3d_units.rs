@@ -114,9 +114,9 @@ impl K3dUnits {
             return Ok(false);
         }
         self.systemctl.reload().await?;
-        // A socket does not start next to its running service.
-        self.systemctl.stop(WEBHOOK).await?;
+        // A socket does not start next to its running service, which a question to the old one would start again.
         self.systemctl.stop(SOCKET).await?;
+        self.systemctl.stop(WEBHOOK).await?;
         self.systemctl.start(SOCKET).await?;
         self.is_due = false;
         Ok(true)
@@ -178,8 +178,8 @@ mod tests {
 
     const ALL: [&str; 4] = [
         "daemon-reload",
-        "stop weaver-webhook.service",
         "stop weaver-webhook.socket",
+        "stop weaver-webhook.service",
         "start --no-block weaver-webhook.socket",
     ];
 
@@ -205,7 +205,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut units = fake(dir.path(), "case $1 in stop) exit 1 ;; esac");
         let failure = units.apply(Some(reach([127, 0, 0, 1]))).await.unwrap_err();
-        assert!(failure.to_string().contains("stop weaver-webhook.service"), "{failure}");
+        assert!(failure.to_string().contains("stop weaver-webhook.socket"), "{failure}");
         asked(dir.path());
         fake(dir.path(), "");
         assert!(units.apply(Some(reach([127, 0, 0, 1]))).await.unwrap());
