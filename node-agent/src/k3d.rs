@@ -160,7 +160,7 @@ pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option
     let seen = match clusters(root, wanted.docker_host.as_deref()).await {
         Ok(seen) => seen,
         Err(EngineError { socket, why }) => {
-            return Some(K3d::unknown(verdict::unread(&socket, &why), is_chosen));
+            return Some(K3d::unknown(verdict::unread_by_agent(&socket, &why), is_chosen));
         }
     };
     let (engine, all) = match seen {

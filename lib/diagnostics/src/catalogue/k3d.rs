@@ -8,11 +8,13 @@ macro_rules! k3d_rows {
             title: "The API of the container engine cannot be reached, so k3d clusters cannot be found.",
             cause: "Docker is not running, you may not open its socket, or DOCKER_HOST names another machine.",
             remedy: "start Docker, or run the command as root or as a member of the group docker; for a \
-                rootless engine or podman set DOCKER_HOST to its socket",
+                rootless engine set DOCKER_HOST to its socket, and the agent's next finding has the drop-in that its \
+                unit needs",
             commands: [
                 "systemctl status docker",
                 "sudo docker ps --filter label=app=k3d",
                 "echo 'DOCKER_HOST=unix:///run/user/UID/docker.sock' | sudo tee -a /etc/weaver/node-agent.env",
+                "sudo systemctl restart weaver-node-agent",
             ],
         }
         K3dClusterMissing = "D-02" "k3d-cluster-missing" Fail {

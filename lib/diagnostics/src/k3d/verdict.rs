@@ -1,6 +1,7 @@
 //! What is wrong with a cluster of k3d, and what is typed for a finding where the API server runs in one.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use super::cluster::{Container, K3dCluster, NotChosen};
 use crate::{
@@ -11,6 +12,10 @@ use crate::{
 
 /// Starts after which a container that runs is not left alone: a healthy server is started once.
 const RESTARTS: u32 = 3;
+/// What `ProtectHome=` in the agent's unit hides.
+const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
+/// Drop-ins of the agent's unit.
+const DROP_INS: &str = "/etc/systemd/system/weaver-node-agent.service.d";
 
 /// Why there is no cluster to look at.
 #[must_use]
@@ -42,6 +47,42 @@ pub fn not_chosen(why: &NotChosen) -> Finding {
 pub fn unread(socket: &str, why: &str) -> Finding {
     let message = format!("the container engine at {socket} cannot be asked for the clusters of k3d: {why}");
     Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why)
+}
+
+/// The same by the agent, whose unit reaches no engine of a user without a drop-in.
+#[must_use]
+pub fn unread_by_agent(socket: &str, why: &str) -> Finding {
+    let finding = unread(socket, why);
+    match drop_in(socket) {
+        Some(remedy) => finding.remedy(remedy),
+        None => finding,
+    }
+}
+
+/// What gives the agent's unit a socket in a user's directory: root without a capability may not write to it.
+fn drop_in(socket: &str) -> Option<Remedy> {
+    let path = socket.strip_prefix("unix://").unwrap_or(socket);
+    // `/var/run` is a link.
+    let path = path.strip_prefix("/var").filter(|path| path.starts_with("/run/")).unwrap_or(path);
+    let is_around = |directory: &str| Path::new(path).starts_with(directory);
+    if !HIDDEN.into_iter().any(is_around) {
+        return None;
+    }
+    let others: Vec<_> = HIDDEN.into_iter().filter(|&directory| !is_around(directory)).collect();
+    let text = format!(
+        "[Service]\\nProtectHome=no\\nInaccessiblePaths=-{}\\nCapabilityBoundingSet=CAP_DAC_OVERRIDE\\n",
+        others.join(" -")
+    );
+    let explain = "start the engine if its socket is not there; the service weaver-node-agent does not see the \
+                   directories of users, and may not write to their sockets, until a drop-in lets it";
+    Some(
+        Remedy::new(explain)
+            .command(format!("sudo ls -l {}", quoted(path)))
+            .command(format!("sudo mkdir -p {DROP_INS}"))
+            .command(format!("printf '{text}' | sudo tee {DROP_INS}/50-user-engine.conf"))
+            .command("sudo systemctl daemon-reload")
+            .command("sudo systemctl restart weaver-node-agent"),
+    )
 }
 
 /// No container engine listens on this machine.
@@ -239,6 +280,30 @@ mod tests {
             let all = clusters([container]);
             let found = judge(&all[0], &all, |ip| ip == IpAddr::from([172, 18, 0, 1]));
             assert_eq!(codes(&found), want, "{:?}", all[0]);
+        }
+    }
+
+    #[test]
+    fn the_agent_names_the_drop_in_for_an_engine_of_a_user_and_for_no_other() {
+        let commands = |socket: &str| {
+            let finding = unread_by_agent(socket, "it does not exist");
+            finding.remedy.map(|remedy| remedy.commands.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let rootless = commands("unix:///run/user/1000/docker.sock").unwrap();
+        assert_eq!(rootless[0], "sudo ls -l /run/user/1000/docker.sock");
+        assert_eq!(
+            rootless[2],
+            r"printf '[Service]\nProtectHome=no\nInaccessiblePaths=-/home -/root\nCapabilityBoundingSet=CAP_DAC_OVERRIDE\n' | sudo tee /etc/systemd/system/weaver-node-agent.service.d/50-user-engine.conf"
+        );
+        assert_eq!(commands("unix:///var/run/user/1000/docker.sock").unwrap(), rootless);
+        let desktop = commands("/home/me/.docker/desktop/docker.sock").unwrap();
+        assert!(desktop[2].contains(r"InaccessiblePaths=-/root -/run/user\n"), "{desktop:?}");
+        let usual: Vec<_> =
+            Code::ContainerEngineUnreadable.row().remedy().commands.iter().map(ToString::to_string).collect();
+        for socket in
+            ["/var/run/docker.sock", "unix:///run/podman/podman.sock", "tcp://pi:2375", "/run/users"]
+        {
+            assert_eq!(commands(socket).as_ref(), Some(&usual), "{socket}");
         }
     }
 
