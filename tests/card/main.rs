@@ -13,6 +13,7 @@ mod assembly;
 mod faults;
 mod first_boot;
 mod inspection;
+mod k3d;
 mod laptop;
 mod matrix;
 mod node;
