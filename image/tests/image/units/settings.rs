@@ -1,6 +1,7 @@
 //! Settings of Debian's programs, accounts and directories.
 
 use std::fs;
+use std::process::Command;
 
 use weaver_diagnostics::weaver_toml::plan::SECURITY_UPDATES;
 
@@ -115,6 +116,54 @@ fn memory_and_files_of_the_daemons_have_a_bound_and_k3s_goes_last() {
         super::K3S.iter().all(|k3s| units[*k3s].service("OOMScoreAdjust").is_none()),
         "k3s has a score of its own"
     );
+}
+
+#[test]
+fn k3s_does_not_meet_what_a_power_cut_left_empty() {
+    let removed = [
+        "etc/rancher/node/password",
+        "var/lib/rancher/k3s/agent/serving-kubelet.key",
+        "var/lib/rancher/k3s/agent/client-ca.crt",
+        "var/lib/rancher/k3s/agent/kubelet.kubeconfig",
+        "var/lib/rancher/k3s/agent/containerd/peer.key",
+        "var/lib/rancher/k3s/server/tls/server-ca.key",
+        "var/lib/rancher/k3s/server/tls/etcd/client.crt",
+    ];
+    let kept = [
+        "etc/rancher/node/id",
+        "var/lib/rancher/k3s/agent/containerd/meta.lock",
+        "var/lib/rancher/k3s/agent/a.txt",
+    ];
+    for drop_in in ["k3s.service.d/10-weaver.conf", "k3s-agent.service.d/10-weaver.conf"] {
+        let unit = UnitFile::read(&systemd(drop_in));
+        let start = unit.service("ExecStartPre").unwrap();
+        assert!(start.starts_with("-/bin/sh -c '"), "{drop_in}: k3s starts without it too");
+        let host = tempfile::tempdir().unwrap();
+        let root = host.path().display();
+        let script = start.split('\'').nth(1).unwrap();
+        let script =
+            script.replace("/etc/", &format!("{root}/etc/")).replace("/var/", &format!("{root}/var/"));
+        let run = || Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+        // Elsewhere `data-dir` is another one.
+        let password = host.path().join(removed[0]);
+        fs::create_dir_all(password.parent().unwrap()).unwrap();
+        fs::write(&password, "").unwrap();
+        assert_eq!(String::from_utf8(run().stdout).unwrap().lines().count(), 1);
+        assert!(!password.exists());
+        for path in removed.iter().chain(&kept) {
+            let path = host.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "whole").unwrap();
+        }
+        assert_eq!(String::from_utf8(run().stdout).unwrap(), "", "{drop_in}: nothing is empty");
+        for path in removed.iter().chain(&kept) {
+            fs::write(host.path().join(path), "").unwrap();
+        }
+        let said = String::from_utf8(run().stdout).unwrap();
+        assert_eq!(said.lines().count(), removed.len(), "{drop_in}: {said}");
+        assert!(removed.iter().all(|path| !host.path().join(path).exists()), "{drop_in}: {said}");
+        assert!(kept.iter().all(|path| host.path().join(path).exists()), "{drop_in}: {said}");
+    }
 }
 
 #[test]

@@ -14,13 +14,14 @@ use weaver_image::build::disk::ROOT_START;
 
 /// Files of the identity and of the import, with their directories' others: each is whole, as it was before, or
 /// not there.
-const WATCHED: [&str; 19] = [
+const WATCHED: [&str; 20] = [
     "/etc/machine-id",
     "/etc/hostname",
     "/etc/ssh/ssh_host_ed25519_key",
     "/etc/ssh/ssh_host_ed25519_key.pub",
     "/etc/ssh/ssh_host_ecdsa_key",
     "/etc/ssh/ssh_host_ecdsa_key.pub",
+    "/etc/rancher/node/password",
     "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml",
     "/etc/netplan/90-weaver.yaml",
     "/etc/fstab",
@@ -36,7 +37,9 @@ const WATCHED: [&str; 19] = [
     "/etc/default/raspi-firmware",
 ];
 /// Directories all of whose files are watched: what k3s makes once and lives by.
-const IDENTITY: [&str; 2] = ["/var/lib/rancher/k3s/server/tls", "/var/lib/weaver/webhook"];
+const IDENTITY: [&str; 2] = [OF_K3S[0], "/var/lib/weaver/webhook"];
+/// A real k3s does not flush these: a cut may leave them empty. The drop-in of k3s.service removes those.
+const OF_K3S: [&str; 2] = ["/var/lib/rancher/k3s/server/tls", "/etc/rancher/node/password"];
 pub const TOKEN_FILE: &str = "/var/lib/weaver/k3s.token";
 pub const K3S: &str = "/usr/local/bin/k3s";
 pub const UPGRADE: &str = "/var/lib/weaver/k3s-upgrade.json";
@@ -124,7 +127,9 @@ pub fn missing(on_card: &FileContents) -> Vec<&'static str> {
 /// not there before, absent.
 pub fn judge(now: &FileContents, before: &FileContents, after: &FileContents) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (path, content) in now.iter().filter(|(path, _)| !is_passing(path)) {
+    let is_made_again = |path: &str, content: &[u8]| !before.contains_key(path) && is_removed(path, content);
+    let seen = now.iter().filter(|(path, content)| !is_passing(path) && !is_made_again(path, content));
+    for (path, content) in seen {
         if before.get(path) != Some(content) && after.get(path) != Some(content) {
             wrong.push(format!("{path} ({} bytes) is neither the old one nor the new one", content.len()));
         }
@@ -132,6 +137,11 @@ pub fn judge(now: &FileContents, before: &FileContents, after: &FileContents) ->
     let stays = before.keys().filter(|path| after.contains_key(*path) && !is_passing(path));
     wrong.extend(stays.filter(|path| !now.contains_key(*path)).map(|path| format!("{path} is gone")));
     wrong
+}
+
+/// Whether k3s' next start removes it, and k3s makes it again.
+fn is_removed(path: &str, content: &[u8]) -> bool {
+    content.is_empty() && OF_K3S.iter().any(|directory| Path::new(path).starts_with(directory))
 }
 
 /// What is written next to a file before it takes its name, by us and by k3s, and what k3s writes more than once.
