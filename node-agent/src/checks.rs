@@ -164,7 +164,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResul
     let mut shown = Shown::default();
     if files.joins {
         if let Some(target) = &files.target {
-            files.findings.extend_by_server(join::look(target).await);
+            files.findings.extend_by_server(join::look(target, files.effective.disable_apiserver_lb).await);
         }
     } else {
         match files.server_ca.as_ref().map_err(Clone::clone).and_then(k3s_files::trust_anchors) {

@@ -1,5 +1,5 @@
 //! Asks the server that this node joins what k3s will ask it first: its CA, against the hash in the token; and a
-//! handshake under its name, verified by that CA.
+//! handshake, verified by that CA, under its name.
 //!
 //! Guarantees: the token is not sent; the server is trusted no more than k3s would trust it. Failure: a finding each;
 //! nothing is waited for beyond [`DEADLINE`] a question, since k3s asks again by itself.
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use weaver_diagnostics::{
     finding::Finding,
-    join::{JoinProbe, judge},
+    join::{JoinProbe, Joining, judge},
     reach::Clocks,
     san::ServingName,
     serving::Observation,
@@ -64,8 +64,8 @@ pub(crate) fn join_target(root: &HostRoot, own: Option<String>) -> Option<JoinTa
     Some(JoinTarget { server, host, name, port, hash, own })
 }
 
-/// What the server shows, judged.
-pub(crate) async fn look(target: &JoinTarget) -> Vec<Finding> {
+/// What the server shows, judged. `directly`: k3s asks it without the load balancer that it has for agents.
+pub(crate) async fn look(target: &JoinTarget, directly: bool) -> Vec<Finding> {
     let shown = match timeout(DEADLINE, bundle(target.server.clone())).await {
         Err(_) => JoinProbe::Silence(format!("no answer within {} s", DEADLINE.as_secs())),
         Ok(Err(error)) => JoinProbe::Silence(format!("{error:#}")),
@@ -84,7 +84,8 @@ pub(crate) async fn look(target: &JoinTarget) -> Vec<Finding> {
         },
     };
     let url = target.server.to_string();
-    judge(url.trim_end_matches('/'), &target.name, target.own.as_deref(), &shown)
+    let joining = Joining { own: target.own.as_deref(), directly };
+    judge(url.trim_end_matches('/'), &target.name, joining, &shown)
 }
 
 /// A handshake under the server's name, verified by the CA that it presents.

@@ -27,9 +27,19 @@ pub enum JoinProbe {
     },
 }
 
-/// Judges what the server at `url`, whose host is `name`, showed to the node called `own`.
+/// How the node that joins asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Joining<'a> {
+    /// What this node is called.
+    pub own: Option<&'a str>,
+    /// `disable-apiserver-lb`: k3s asks the server under the name in `server`. Else it asks its own load balancer at
+    /// 127.0.0.1, for which each server has a certificate.
+    pub directly: bool,
+}
+
+/// Judges what the server at `url`, whose host is `name`, showed to the node that joins.
 #[must_use]
-pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &JoinProbe) -> Vec<Finding> {
+pub fn judge(url: &str, name: &ServingName, joining: Joining<'_>, shown: &JoinProbe) -> Vec<Finding> {
     let place = || Place::file(url);
     let (handshake, clocks) = match shown {
         JoinProbe::Silence(why) => return vec![silent(url, why)],
@@ -46,10 +56,12 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &JoinProbe
     };
     let mut findings: Vec<_> = clocks.and_then(reach::clocks).into_iter().collect();
     match &handshake.outcome {
-        HandshakeOutcome::Proven => {
-            findings.extend(own.and_then(|own| taken(url, own, name, &handshake.served)));
+        HandshakeOutcome::NotServed if joining.directly => {
+            findings.push(not_served(url, name, &handshake.served));
         }
-        HandshakeOutcome::NotServed => findings.push(not_served(url, name, &handshake.served)),
+        HandshakeOutcome::Proven | HandshakeOutcome::NotServed => {
+            findings.extend(joining.own.and_then(|own| taken(url, own, name, &handshake.served)));
+        }
         HandshakeOutcome::Dates(why) => {
             let message = format!("the certificate at {url} is not valid at this node's time: {why}");
             let remedy = Remedy::new(
@@ -120,7 +132,8 @@ mod tests {
     const URL: &str = "https://raspi.lan:6443";
 
     fn judged(own: &str, shown: &JoinProbe) -> Vec<Finding> {
-        judge(URL, &"raspi.lan".parse().unwrap(), Some(own), shown)
+        let joining = Joining { own: Some(own), directly: true };
+        judge(URL, &"raspi.lan".parse().unwrap(), joining, shown)
     }
 
     fn ca(outcome: HandshakeOutcome, served: &[&str], ahead: i64) -> JoinProbe {
@@ -193,5 +206,17 @@ mod tests {
         assert!(found[0].message.ends_with("only for: raspi.local, kubernetes"), "{found:?}");
         let remedy = &found[0].remedy.as_ref().unwrap().explain;
         assert!(remedy.contains("\"raspi.lan\"") && remedy.contains("write `raspi.local`"), "{remedy}");
+    }
+
+    #[test]
+    fn a_node_with_its_own_load_balancer_joins_under_any_name_and_the_name_of_its_node_may_be_taken() {
+        let behind = |served| {
+            let joining = Joining { own: Some("worker"), directly: false };
+            let shown = ca(HandshakeOutcome::NotServed, served, 0);
+            let found = judge(URL, &"raspi.lan".parse().unwrap(), joining, &shown);
+            found.into_iter().map(|found| found.code).collect::<Vec<_>>()
+        };
+        assert_eq!(behind(&["raspi", "127.0.0.1"]), []);
+        assert_eq!(behind(&["worker", "127.0.0.1"]), [Code::JoinNameTaken]);
     }
 }

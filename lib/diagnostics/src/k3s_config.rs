@@ -60,6 +60,8 @@ pub struct Effective {
     pub local_storage: Option<Setting>,
     /// `disable-agent`: there is no kubelet.
     pub disable_agent: bool,
+    /// `disable-apiserver-lb`: an agent asks its server under the name in `server`.
+    pub disable_apiserver_lb: bool,
     /// Names that lost to a later value.
     pub shadowed: Vec<Shadowed>,
     /// The directory of the drop-ins, as far as anyone who has read them says so.
@@ -140,6 +142,7 @@ impl Effective {
                     self.kubelet_args.extend(items.iter().filter_map(setting));
                 }
                 "disable-agent" => self.disable_agent = value.as_str() == Some("true"),
+                "disable-apiserver-lb" => self.disable_apiserver_lb = value.as_str() == Some("true"),
                 "private-registry" => {
                     let path = single(value);
                     self.private_registry =
@@ -200,6 +203,7 @@ impl Effective {
                         Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }
                 "disable-agent" => self.disable_agent = flag.value != "false",
+                "disable-apiserver-lb" => self.disable_apiserver_lb = flag.value != "false",
                 "node-name" => {
                     self.node_name = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }

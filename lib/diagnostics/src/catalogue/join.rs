@@ -21,8 +21,9 @@ macro_rules! join_rows {
         }
         JoinNameNotServed = "J-03" "join-name-not-served" Fail {
             title: "The server has no certificate for the name in `server`.",
-            cause: "k3s verifies the server's certificate for the name in `server`, and that name is not \
-                configured on the server.",
+            cause: "A server that joins another, and an agent with `disable-apiserver-lb`, verify the other's certificate \
+                for the name in `server`, and that name is not configured there. Other agents verify it for 127.0.0.1, \
+                where their load balancer listens.",
             remedy: "add the name to `names` in section [api] of the server's weaver.toml and reboot the server",
             commands: ["sudo nano /boot/firmware/weaver.toml"],
         }

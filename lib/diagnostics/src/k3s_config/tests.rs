@@ -312,3 +312,15 @@ fn whether_there_is_a_kubelet() {
         assert_eq!(merge(&[file("/c.yaml", text)], &flags).disable_agent, want, "{text} {flags:?}");
     }
 }
+
+#[test]
+fn whether_an_agent_asks_its_server_by_name() {
+    for (text, flags, want) in [
+        ("", vec![], false),
+        ("disable-apiserver-lb: true\n", vec![], true),
+        ("", vec![flag("disable-apiserver-lb", "")], true),
+        ("disable-apiserver-lb: true\n", vec![flag("disable-apiserver-lb", "false")], false),
+    ] {
+        assert_eq!(merge(&[file("/c.yaml", text)], &flags).disable_apiserver_lb, want, "{text} {flags:?}");
+    }
+}
