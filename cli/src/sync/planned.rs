@@ -178,7 +178,7 @@ mod tests {
             let copy = desired(kind, &json!({"a": "c2VjcmV0", "b": "Yg=="}));
             let created = PlannedStep::of(&copy, Takes::default(), None);
             assert_eq!(words(&created), ["+data.a", "+data.b"]);
-            let mut found = copy.create("foo");
+            let mut found: Object = serde_json::from_slice(&copy.create_json("foo")).unwrap();
             assert_eq!(PlannedStep::of(&copy, Takes::default(), Some(&found)), PlannedStep::Keep);
             found.data = serde_json::from_value(json!({"b": "WA==", "c": "Yw=="})).unwrap();
             let updated = PlannedStep::of(&copy, Takes::default(), Some(&found));
@@ -214,7 +214,8 @@ mod tests {
         let of = |meta: &ObjectMeta| {
             PlannedStep::of_stale(&owner(), &SpecSource::from(&source), &copy.object_key("old"), meta)
         };
-        let mut meta = copy.create("old").metadata;
+        let created: Object = serde_json::from_slice(&copy.create_json("old")).unwrap();
+        let mut meta = created.metadata;
         assert_eq!(of(&meta), Some(PlannedStep::Delete));
         let adopted = weaver_copies::metadata::adopted(meta.clone());
         assert_eq!(of(&adopted), Some(PlannedStep::Release));

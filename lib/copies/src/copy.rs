@@ -88,25 +88,13 @@ impl DesiredCopy {
         ObjectKey { kind: self.kind, namespace: namespace.to_owned(), name: self.name.clone() }
     }
 
-    /// A new copy in `namespace`.
-    #[must_use]
-    pub fn create(&self, namespace: &str) -> Object {
-        self.content.with(self.kind, self.metadata.of_new(namespace, &self.name))
-    }
-
-    /// The same as JSON.
+    /// A new copy in `namespace`, as JSON.
     #[must_use]
     pub fn create_json(&self, namespace: &str) -> Vec<u8> {
         self.json(&self.metadata.of_new(namespace, &self.name), &[])
     }
 
     /// `seen`, made equal. Its uid and resourceVersion go with it and are the precondition of the write.
-    #[must_use]
-    pub fn update(&self, seen: &ObjectMeta) -> Object {
-        self.content.with(self.kind, self.update_metadata(seen))
-    }
-
-    /// Metadata of that.
     #[must_use]
     pub fn update_metadata(&self, seen: &ObjectMeta) -> ObjectMeta {
         self.metadata.put_on(seen)
@@ -203,7 +191,7 @@ mod tests {
     use weaver_api::ownership::{Ownership, ownership};
 
     use super::*;
-    use crate::specs::{spec, valid};
+    use crate::specs::{created, spec, updated, valid};
 
     fn owner() -> Owner {
         Owner { namespace: "team-a".into(), name: "settings".into(), uid: "u1".into() }
@@ -227,7 +215,7 @@ mod tests {
     #[test]
     fn a_copy_has_the_content_and_is_recognised() {
         let source = source(&[("a", "1")]);
-        let copy = whole(&source).create("foo");
+        let copy = created(&whole(&source), "foo");
         assert_eq!((&copy.data, &copy.binary_data), (&source.data, &source.binary_data));
         assert!(whole(&source).equals(&copy));
     }
@@ -241,16 +229,18 @@ mod tests {
         let other: Object = serde_json::from_value(other).unwrap();
         for source in [source(&[("a", "\"ä\n\\"), ("b", "")]), Object::default(), secret, other] {
             let desired = whole(&source);
+            let object = |metadata| desired.content.with(ObjectKind::CONFIG_MAP, metadata);
             let seen = ObjectMeta { resource_version: Some("7".into()), ..ObjectMeta::default() };
+            let update = desired.update_metadata(&seen);
             for (written, object) in [
-                (desired.create_json("foo"), desired.create("foo")),
-                (desired.create_json("bar"), desired.create("bar")),
-                (desired.json(&desired.update_metadata(&seen), &[]), desired.update(&seen)),
+                (desired.create_json("foo"), object(desired.metadata.of_new("foo", "settings"))),
+                (desired.create_json("bar"), object(desired.metadata.of_new("bar", "settings"))),
+                (desired.json(&update, &[]), object(update.clone())),
             ] {
                 assert_eq!(text(written), serde_json::to_string(&object).unwrap());
             }
             let status: &[&str] = &["status"];
-            let mut left = desired.update(&seen);
+            let mut left = object(update);
             left.rest.insert("status".into(), json!({"ready": true}));
             let written = desired.json(&left.metadata, &[(status, json!({"ready": true}))]);
             assert_eq!(text(written), serde_json::to_string(&left).unwrap());
@@ -265,7 +255,7 @@ mod tests {
             resource_version: Some("7".into()),
             ..ObjectMeta::default()
         };
-        let update = desired.update(&seen);
+        let update = updated(&desired, &seen);
         assert_eq!(update.metadata.resource_version.as_deref(), Some("7"));
         assert_eq!(update.metadata.uid.as_deref(), Some("uid"));
         assert!(desired.equals(&update));
@@ -274,7 +264,7 @@ mod tests {
     #[test]
     fn a_change_in_content_or_ownership_labels_is_seen() {
         let desired = whole(&source(&[("a", "1")]));
-        let copy = desired.create("foo");
+        let copy = created(&desired, "foo");
         assert!(desired.equals(&copy));
         let changes: [fn(&mut Object); 6] = [
             |copy| copy.data.as_mut().unwrap().insert("a".into(), "2".into()).map_or((), drop),
@@ -294,7 +284,7 @@ mod tests {
     #[test]
     fn an_immutable_object_of_other_content_cannot_be_updated() {
         let desired = whole(&source(&[("a", "2")]));
-        let mut found = whole(&source(&[("a", "1")])).create("foo");
+        let mut found = created(&whole(&source(&[("a", "1")])), "foo");
         assert!(desired.fits(&found));
         found.immutable = Some(true);
         assert!(!desired.fits(&found));
@@ -305,7 +295,7 @@ mod tests {
         let mut source = source(&[]);
         source.type_ = Some("kubernetes.io/tls".into());
         let desired = whole(&source);
-        let mut found = desired.create("foo");
+        let mut found = created(&desired, "foo");
         assert!(desired.fits(&found));
         found.type_ = Some("Opaque".into());
         assert!(!desired.fits(&found));
@@ -332,7 +322,7 @@ mod tests {
         #[test]
         fn every_copy_is_recognised_as_ours(data in proptest::collection::btree_map("[a-z]{1,9}", ".*", 0..4)) {
             let pairs: Vec<_> = data.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-            let copy = whole(&source(&pairs)).create("foo");
+            let copy = created(&whole(&source(&pairs)), "foo");
             prop_assert_eq!(ownership(&owner(), &copy.metadata), Ownership::Ours);
         }
     }

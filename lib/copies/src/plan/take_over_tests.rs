@@ -8,7 +8,7 @@ use weaver_api::ownership::{
 
 use super::tests::{desired, desired_of, owner, stored};
 use super::*;
-use crate::specs::{spec, valid};
+use crate::specs::{created, spec, updated, valid};
 
 fn holds(finalizer: &str) -> Vec<String> {
     vec!["example.com/keep".into(), finalizer.into()]
@@ -70,7 +70,7 @@ fn object(ours: Ours, upstream: Upstream, key: (&str, &str), value: &str, immuta
         Ours::Other => Owner { namespace: "b".into(), name: "b".into(), uid: "u2".into() },
         Ours::None | Ours::This => owner("u1"),
     };
-    let mut object = stored(desired_of(owner, value).create(key.0), "c", "1");
+    let mut object = stored(created(&desired_of(owner, value), key.0), "c", "1");
     object.metadata.name = Some(key.1.into());
     if ours == Ours::None {
         (object.metadata.labels, object.metadata.annotations) = (None, None);
@@ -150,7 +150,7 @@ fn taking_over_writes_our_ownership_labels_over_exactly_what_was_seen_and_keeps_
         let step = by_object(&desired("1"), upgrade, Some(&found));
         let CopyStep::Update(PreviousOwner::Upstreams, seen) = step else { panic!("{value}: {step:?}") };
         assert_eq!(*seen, found.metadata);
-        let written = desired("1").update(&seen);
+        let written = updated(&desired("1"), &seen);
         assert_eq!(written.metadata.resource_version, found.metadata.resource_version);
         assert!(made_by_upstream(&owner("u1"), &written.metadata), "other people's metadata stays");
         assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), CopyStep::Keep);
@@ -253,7 +253,7 @@ proptest! {
         let finalizers = holds(UPSTREAM_FINALIZER);
         let upgrade = upgrading(TakeOver::of(&spec, &resource(&finalizers)));
         if let CopyStep::Update(_, meta) = by_object(&desired("1"), upgrade, found.as_ref()) {
-            let written = desired("1").update(&meta);
+            let written = updated(&desired("1"), &meta);
             prop_assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), CopyStep::Keep);
         }
     }

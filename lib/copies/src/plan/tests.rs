@@ -5,7 +5,7 @@ use weaver_api::v1beta1::Source;
 use super::*;
 use crate::content::Content;
 use crate::metadata::Metadata;
-use crate::specs::{spec, valid};
+use crate::specs::{created, spec, valid};
 
 pub fn owner(uid: &str) -> Owner {
     Owner { namespace: "team-a".into(), name: "settings".into(), uid: uid.into() }
@@ -33,7 +33,7 @@ fn foreign_object() -> Object {
     stored(
         Object {
             metadata: ObjectMeta { name: Some("settings".into()), ..ObjectMeta::default() },
-            data: desired("1").create("foo").data,
+            data: created(&desired("1"), "foo").data,
             ..Object::default()
         },
         "theirs",
@@ -43,7 +43,7 @@ fn foreign_object() -> Object {
 
 #[test]
 fn what_was_there_before_and_what_has_data_is_never_deleted_to_be_made_again() {
-    let made = desired("1").create("foo").metadata;
+    let made = created(&desired("1"), "foo").metadata;
     let adopted = crate::metadata::adopted(made.clone());
     let mut claim = desired("1");
     claim.kind = ObjectKind::served("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
@@ -62,7 +62,7 @@ fn what_was_there_before_and_what_has_data_is_never_deleted_to_be_made_again() {
 
 #[test]
 fn an_unchanged_copy_is_kept_without_reading_it() {
-    let copy = stored(desired("1").create("foo"), "c", "5");
+    let copy = stored(created(&desired("1"), "foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1"), None).unwrap();
     let meta = Arc::new(copy.metadata);
     assert_eq!(by_metadata(&desired("1"), &SeenCopy::Object(meta.clone()), Some(&known)), CopyStep::Keep);
@@ -70,7 +70,7 @@ fn an_unchanged_copy_is_kept_without_reading_it() {
 
 #[test]
 fn an_edited_source_is_written_without_reading_the_copy() {
-    let copy = stored(desired("1").create("foo"), "c", "5");
+    let copy = stored(created(&desired("1"), "foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1"), None).unwrap();
     let meta = Arc::new(copy.metadata);
     assert_eq!(
@@ -81,7 +81,7 @@ fn an_edited_source_is_written_without_reading_the_copy() {
 
 #[test]
 fn an_edited_or_unknown_copy_is_read_first() {
-    let copy = stored(desired("1").create("foo"), "c", "6");
+    let copy = stored(created(&desired("1"), "foo"), "c", "6");
     let known = Verified {
         resource_version: "5".into(),
         ..Verified::new(&copy.metadata, &desired("1"), None).unwrap()
@@ -94,20 +94,21 @@ fn an_edited_or_unknown_copy_is_read_first() {
 /// The API server is slow to show large objects: each would be read once more.
 #[test]
 fn a_copy_whose_update_the_watch_does_not_show_yet_is_kept_without_reading_it() {
-    let written = stored(desired("2").create("foo"), "c", "6");
+    let written = stored(created(&desired("2"), "foo"), "c", "6");
     let known = |replaced: &str| Verified::new(&written.metadata, &desired("2"), Some(replaced.to_owned()));
-    let shown = SeenCopy::Object(Arc::new(stored(desired("1").create("foo"), "c", "5").metadata));
+    let shown = SeenCopy::Object(Arc::new(stored(created(&desired("1"), "foo"), "c", "5").metadata));
     let step = |content, replaced| by_metadata(&desired(content), &shown, known(replaced).as_ref());
     assert_eq!(step("2", "5"), CopyStep::Keep);
     assert_eq!(step("2", "4"), CopyStep::Inspect, "someone wrote it since");
     assert_eq!(step("3", "5"), CopyStep::Inspect, "the source was edited again");
-    let another = SeenCopy::Object(Arc::new(stored(desired("1").create("foo"), "made-again", "5").metadata));
+    let another =
+        SeenCopy::Object(Arc::new(stored(created(&desired("1"), "foo"), "made-again", "5").metadata));
     assert_eq!(by_metadata(&desired("2"), &another, known("5").as_ref()), CopyStep::Inspect);
 }
 
 #[test]
 fn what_a_dead_watch_showed_last_decides_nothing() {
-    let copy = stored(desired("1").create("foo"), "c", "5");
+    let copy = stored(created(&desired("1"), "foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1"), None);
     assert_eq!(by_metadata(&desired("1"), &SeenCopy::Unknown, known.as_ref()), CopyStep::Inspect);
 }
@@ -122,7 +123,7 @@ fn a_foreign_object_is_refused_even_if_its_content_is_equal() {
 
 fn copy_of_another() -> Object {
     let other = Owner { namespace: "team-b".into(), name: "other".into(), uid: "u2".into() };
-    stored(desired_of(other, "1").create("foo"), "c", "1")
+    stored(created(&desired_of(other, "1"), "foo"), "c", "1")
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn a_secret_that_a_service_token_fills_is_nobodys_to_adopt() {
 fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_no_one_elses() {
     let dead = |namespace: &str, name: &str| {
         let owner = Owner { namespace: namespace.into(), name: name.into(), uid: "dead".into() };
-        stored(desired_of(owner, "1").create("foo"), "c", "1")
+        stored(created(&desired_of(owner, "1"), "foo"), "c", "1")
     };
     for (namespace, name, taken) in [
         ("team-a", "settings", true),
@@ -175,19 +176,19 @@ fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_no_one_elses() {
 #[test]
 fn what_an_earlier_resource_of_the_same_name_left_behind_is_not_removed() {
     let (kind, source) = (ObjectKind::CONFIG_MAP, SpecSource::from(&Source::default()));
-    let mut copy = desired_of(owner("dead"), "1").create("foo").metadata;
+    let mut copy = created(&desired_of(owner("dead"), "1"), "foo").metadata;
     assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Others);
     // Taken over, and then either its ownership label or its annotation was lost.
     copy.labels.get_or_insert_default().insert(weaver_api::ownership::SYNC_UID_LABEL.into(), "u1".into());
     assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Ours);
-    copy = desired("1").create("foo").metadata;
+    copy = created(&desired("1"), "foo").metadata;
     copy.labels = None;
     assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Ours);
 }
 
 #[test]
 fn content_of_an_immutable_copy_is_replaced() {
-    let mut found = stored(desired("1").create("foo"), "c", "1");
+    let mut found = stored(created(&desired("1"), "foo"), "c", "1");
     found.immutable = Some(true);
     assert!(matches!(by_object(&desired("2"), Takes::default(), Some(&found)), CopyStep::Replace(_)));
 }
@@ -206,7 +207,7 @@ fn labels_of_an_immutable_copy_are_updated_in_place() {
             Metadata::new(&owner("u1"), "Secret/team-a/settings", &source.metadata, &valid(spec(&["foo"])));
         DesiredCopy::new(owner("u1"), ObjectKind::SECRET, "settings", marks, Content::of(&source))
     };
-    let found = stored(labelled("bar").create("foo"), "c", "1");
+    let found = stored(created(&labelled("bar"), "foo"), "c", "1");
     assert_eq!(found.immutable, Some(true));
     assert_eq!(by_object(&labelled("bar"), Takes::default(), Some(&found)), CopyStep::Keep);
     let step = by_object(&labelled("baz"), Takes::default(), Some(&found));
@@ -232,7 +233,7 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
 /// what others had put on it.
 #[test]
 fn what_was_adopted_is_never_replaced() {
-    let mut adopted = stored(desired("1").create("foo"), "c", "5");
+    let mut adopted = stored(created(&desired("1"), "foo"), "c", "5");
     adopted.metadata = crate::metadata::adopted(adopted.metadata);
     for (immutable, kind) in [(Some(true), None), (None, Some("Opaque".to_owned()))] {
         let unfit = Object { immutable, type_: kind, ..adopted.clone() };
@@ -246,7 +247,7 @@ fn what_was_adopted_is_never_replaced() {
 #[test]
 fn the_source_is_never_removed_whatever_ownership_labels_it_has() {
     let kind = ObjectKind::CONFIG_MAP;
-    let marked = |namespace: &str| desired("1").create(namespace).metadata;
+    let marked = |namespace: &str| created(&desired("1"), namespace).metadata;
     let source = |namespace: Option<&str>, name: Option<&str>| SpecSource {
         kind,
         namespace: namespace.map(Into::into),
@@ -275,7 +276,7 @@ fn the_source_is_never_removed_whatever_ownership_labels_it_has() {
     assert_eq!(stale_copy(&owner("u1"), &selecting, kind, &marked("team-a")), StaleCopy::Others);
     // Of the other kind it is not the source, and its ownership labels say so.
     assert_eq!(stale_copy(&owner("u1"), &named, ObjectKind::SECRET, &marked("team-a")), StaleCopy::Ours);
-    let restored = stored(desired("1").create("team-a"), "c", "1");
+    let restored = stored(created(&desired("1"), "team-a"), "c", "1");
     assert_eq!(
         by_object(&desired("2"), Takes::default(), Some(&restored)),
         CopyStep::Refuse(Foreign::Source)
@@ -285,7 +286,7 @@ fn the_source_is_never_removed_whatever_ownership_labels_it_has() {
 /// What a watch keeps of a large object lacks labels and annotations of other people: written back, they would be lost.
 #[test]
 fn what_is_known_by_its_ownership_labels_alone_is_never_written_over_unread() {
-    let copy = stored(desired("1").create("foo"), "c", "5");
+    let copy = stored(created(&desired("1"), "foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1"), None).unwrap();
     let seen = SeenCopy::Metadata(Arc::new(copy.metadata));
     for (wanted, known, expected) in [
