@@ -9,7 +9,7 @@ use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
-use weaver_tests::audit::{ACCOUNT, Audit};
+use weaver_tests::audit::{ACCOUNT, Audit, is_done};
 use weaver_tests::cli::program;
 use weaver_tests::world::{World, eventually};
 
@@ -95,7 +95,7 @@ fn writers(audit: &Audit, namespace: &str) -> Vec<String> {
         event["objectRef"]["resource"] == "networkpolicies"
             && event["objectRef"]["namespace"] == namespace
             && ["create", "update", "delete"].contains(&event["verb"].as_str().unwrap_or_default())
-            && event["responseStatus"]["code"].as_i64().is_some_and(|code| code < 300)
+            && is_done(event)
     };
     events
         .iter()

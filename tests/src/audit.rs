@@ -73,10 +73,14 @@ impl Audit {
     /// How many of them the API server says it has done.
     #[must_use]
     pub fn changes(&self, namespace: &str, verb: &str) -> usize {
-        let is_done =
-            |event: &&Value| event["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300);
-        requests_in(&self.events(), namespace, verb).filter(is_done).count()
+        requests_in(&self.events(), namespace, verb).filter(|event| is_done(event)).count()
     }
+}
+
+/// Does the API server say that it has done it?
+#[must_use]
+pub fn is_done(event: &Value) -> bool {
+    event["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300)
 }
 
 /// Of a log that is not there: nothing.

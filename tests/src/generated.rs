@@ -7,6 +7,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use weaver_api::ownership::TOKEN_UID_LABEL;
 
+use crate::audit::is_done;
 use crate::tenant::ACCOUNT;
 use crate::world::{World, eventually};
 
@@ -61,7 +62,7 @@ pub fn askers(world: &World, team: &str, verb: &str, subresource: Option<&str>) 
             && object["subresource"].as_str() == subresource
             && object["name"].as_str().is_some_and(|name| name.starts_with("bot-"))
             && event["verb"] == verb
-            && event["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300)
+            && is_done(event)
     });
     of_interest.filter_map(|event| event["user"]["username"].as_str().map(str::to_owned)).collect()
 }
