@@ -2,7 +2,7 @@
 //!
 //! - [`backoff`]: how long to wait before something is tried again.
 //! - [`docker`]: the container engine, and the clusters of k3d in it.
-//! - [`durable_file`]: files that are replaced whole.
+//! - [`durable_file`]: files that are replaced whole; [`file_lock`]: one process at a time.
 //! - [`examples`]: below the help of each command.
 //! - [`log`]: to the journal with fields, or to standard error; [`log_code`]: the code of each record.
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
@@ -21,6 +21,7 @@ pub mod backoff;
 pub mod docker;
 pub mod durable_file;
 pub mod examples;
+pub mod file_lock;
 pub mod handshake;
 pub mod http_server;
 pub mod image_archive;

@@ -18,13 +18,13 @@ use std::{
     io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
-    thread::sleep,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use jiff::Timestamp;
 use weaver_diagnostics::weaver_toml::plan::{ANNOUNCEMENT, PAGE_ENVIRONMENT, PAGE_OFF};
 use weaver_host::durable_file::{self, WriteError};
+use weaver_host::file_lock::lock_within;
 
 use self::{
     announce::{Announcer, RequiredAnnouncement},
@@ -36,7 +36,6 @@ use crate::{clock_wait, host_root::HostRoot, node_report};
 
 /// How long to wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(20);
 /// The banner's file in the directory of issue(5); its number determines its position among others.
 const BANNER: &str = "/run/issue.d/50-weaver.issue";
 /// Watched by every getty that waits.
@@ -219,14 +218,10 @@ fn make_directory(path: &Path, mode: u32) -> Result<(), PublishError> {
 fn lock(path: &Path) -> Result<File, PublishError> {
     let failed = |source| PublishError::Unusable { path: path.to_owned(), source };
     let file = File::create(path).map_err(failed)?;
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => sleep(POLL),
-            Err(TryLockError::WouldBlock) => return Err(PublishError::Busy { path: path.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
+    match lock_within(&file, PATIENCE) {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(PublishError::Busy { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }
 

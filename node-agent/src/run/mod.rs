@@ -28,20 +28,14 @@ mod supervisor;
 mod units;
 mod watchdog;
 
-use std::{
-    fs, io,
-    net::SocketAddr,
-    os::unix::fs::DirBuilderExt as _,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, io, net::SocketAddr, os::unix::fs::DirBuilderExt as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_host::{metrics_page, signals::Signals};
+use weaver_host::{file_lock::lock_within, metrics_page, signals::Signals};
 
 use self::{status::AgentStatus, supervisor::ChildProgram, units::Units, watchdog::KeeperHeartbeat};
 use crate::{
@@ -265,20 +259,14 @@ fn prepare(directory: &Path) -> anyhow::Result<()> {
 fn lock(directory: &Path) -> anyhow::Result<fs::File> {
     let path = directory.join(AGENT_LOCK);
     let file = fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(fs::TryLockError::WouldBlock) if begun.elapsed() < LOCK_PATIENCE => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(fs::TryLockError::WouldBlock) => bail!(
-                "another weaver-node-agent uses {}: stop it, or name another --runtime-dir",
-                directory.display()
-            ),
-            Err(fs::TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
-            }
+    match lock_within(&file, LOCK_PATIENCE) {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => bail!(
+            "another weaver-node-agent uses {}: stop it, or name another --runtime-dir",
+            directory.display()
+        ),
+        Err(fs::TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
         }
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rustls::RootCertStore;
@@ -31,6 +31,7 @@ use self::verdict::{CertificateVerdict, FoundCertificate, renew_at, verdict};
 use crate::log_code;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{WriteError, WriteOptions, replace, replace_as};
+use weaver_host::file_lock::lock_within;
 use weaver_host::key_pair::{Pair, PairFault};
 use weaver_host::platform;
 
@@ -40,9 +41,6 @@ pub use self::verdict::RenewalReason;
 pub const CA: &str = "ca.pem";
 /// Names that every certificate is good for: the API server's own host.
 pub const OWN_NAMES: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
-
-/// Poll interval for a lock that another process has.
-const POLL: Duration = Duration::from_millis(50);
 
 /// What certificates to make.
 #[derive(Clone, Debug)]
@@ -325,14 +323,10 @@ fn open_to(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Certificate
 fn lock(dir: &Path, patience: Duration) -> Result<File, CertificateError> {
     let path = dir.join(".lock");
     let file = platform::open_or_create(&path).map_err(failed("write", &path))?;
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => std::thread::sleep(POLL),
-            Err(TryLockError::WouldBlock) => return Err(CertificateError::Busy { path, patience }),
-            Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
-        }
+    match lock_within(&file, patience) {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(CertificateError::Busy { path, patience }),
+        Err(TryLockError::Error(error)) => Err(failed("lock", &path)(error)),
     }
 }
 
