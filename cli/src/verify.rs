@@ -20,6 +20,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::{Args, ValueHint};
 use sha2::{Digest as _, Sha256};
 use weaver_diagnostics::exit_code::KNOWN_BAD;
+use weaver_host::durable_file::with_suffix;
 
 use self::release::{LIMIT, NotAsPublished, PROVENANCE, ReadFile, Release, SIGNATURE, SUMS};
 use self::signature::MinisignKey;
@@ -136,9 +137,7 @@ fn read_release(list: &Path, key: Option<&MinisignKey>, wanted: Option<&str>) ->
         read(list).context("where is the list? pass --sums, or download SHA256SUMS next to the file")?;
     let sums = ReadFile { at: list.display().to_string(), bytes };
     let signature = |key| {
-        let mut path = list.as_os_str().to_owned();
-        path.push(SIGNATURE);
-        let path = PathBuf::from(path);
+        let path = with_suffix(list, SIGNATURE);
         let file = read_if_there(&path)?
             .with_context(|| format!("there is no {}: download it next to the list", path.display()))?;
         anyhow::Ok((key, file))

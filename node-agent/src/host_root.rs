@@ -161,7 +161,7 @@ fn has_control_characters(text: &str) -> bool {
     text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
 }
 
-fn is_absent(error: &io::Error) -> bool {
+pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 

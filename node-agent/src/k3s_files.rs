@@ -24,6 +24,7 @@ use weaver_diagnostics::{
     text_file::TextFile,
     weaver_toml::plan::AGENT_ROLE,
 };
+use weaver_host::durable_file::with_suffix;
 
 use crate::host_root::{HostRoot, ReadError};
 
@@ -203,12 +204,6 @@ fn read_unit(
         .filter_map(|path| read(Path::new(&path)))
         .collect();
     k3s_unit::start(&units, &environment)
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 fn unread(of: FileUse, path: &Path, error: &ReadError) -> Finding {

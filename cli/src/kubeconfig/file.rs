@@ -18,7 +18,7 @@ use weaver_diagnostics::kubeconfig_export::collision::{Collision, collision};
 use weaver_diagnostics::kubeconfig_export::document::{Document, NotAKubeconfig};
 use weaver_diagnostics::kubeconfig_export::merge::merge;
 use weaver_diagnostics::text_file::{TextFile, decoded};
-use weaver_host::durable_file::{self, WriteOptions};
+use weaver_host::durable_file::{self, WriteOptions, directory_of, with_suffix};
 use weaver_host::platform::{self, FileOwner};
 
 use super::authority;
@@ -322,17 +322,6 @@ impl Drop for KubeconfigLock {
         // The next run names it, should it stay.
         drop(fs::remove_file(&self.0));
     }
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// For a bare file name, the working directory.
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

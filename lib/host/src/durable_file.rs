@@ -60,12 +60,10 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
 /// # Errors
 /// As [`replace`]; also if the caller may not give the file to that owner or group.
 pub fn replace_as(path: &Path, content: &[u8], how: &WriteOptions<'_>) -> Result<(), WriteError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(how.suffix);
-    let temporary = Path::new(&temporary);
-    write_temporary(path, temporary, content, how)
+    let temporary = with_suffix(path, how.suffix);
+    write_temporary(path, &temporary, content, how)
         // What could not be written whole is of no use to anyone.
-        .inspect_err(|_| drop(fs::remove_file(temporary)))
+        .inspect_err(|_| drop(fs::remove_file(&temporary)))
         .map_err(|source| WriteError { path: path.to_owned(), source })
 }
 
@@ -120,8 +118,17 @@ pub fn if_there(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
+/// The same path with `suffix` behind its name.
+#[must_use]
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
 /// Of a bare file name that is the working directory.
-fn directory_of(path: &Path) -> &Path {
+#[must_use]
+pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

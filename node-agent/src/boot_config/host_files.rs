@@ -12,7 +12,10 @@ use std::{
 use weaver_diagnostics::weaver_toml::{self, images::Link, plan};
 use weaver_host::durable_file::{self, WriteError, flush_directory_of};
 
-use crate::{fat_file, host_root::HostRoot};
+use crate::{
+    fat_file,
+    host_root::{HostRoot, is_absent},
+};
 
 /// Of a file that is searched for a secret: weaver.toml has 64 KiB at most, a cluster 32.
 const SAVED_LIMIT: u64 = 128 << 10;
@@ -207,10 +210,6 @@ fn make_directory(directory: &Path, mode: u32) -> io::Result<()> {
     fs::create_dir(directory)?;
     fs::set_permissions(directory, Permissions::from_mode(mode))?;
     flush_directory_of(directory)
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The system's error: the path is reported separately.

@@ -46,7 +46,7 @@ pub fn status(
     if let Some(work) = outcome.work() {
         let mut targets = targets(work);
         let is_selected = work.spec.source_name().is_none();
-        let sources = is_selected.then(|| number(work.sources.len()));
+        let sources = is_selected.then(|| i32::try_from(work.sources.len()).unwrap_or(i32::MAX));
         status.counts = Some(Counts { sources, ..counts(targets.iter().map(|(state, _)| *state)) });
         if is_selected {
             status.sources = sources_of(work);
@@ -238,10 +238,6 @@ fn counts(states: impl Iterator<Item = ReportedState>) -> Counts {
         *of_its = of_its.saturating_add(1);
     }
     counts
-}
-
-fn number(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
