@@ -4,13 +4,24 @@ use maud::{DOCTYPE, Markup, html};
 
 /// It reveals nothing about these pages.
 pub fn refused(why: &str) -> Markup {
-    bare(
-        "Not allowed",
-        &html! {
-            p { "Not allowed: " (why) "." }
-            p { "Open the address that the program printed in its terminal." }
-        },
-    )
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Not allowed" }
+            }
+            body {
+                main {
+                    h1 { "Not allowed" }
+                    p { "Not allowed: " (why) "." }
+                    p { "Open the address that the program printed in its terminal." }
+                }
+            }
+        }
+    }
 }
 
 /// The answer to the first request: it sets the cookie, and leads to the page without the token in its address. A
@@ -28,21 +39,6 @@ pub fn entered(prefix: &str) -> Markup {
                 link rel="icon" type="image/svg+xml" href={ (prefix) "icon.svg" };
             }
             body { p { a href=(prefix) { "Continue" } } }
-        }
-    }
-}
-
-fn bare(title: &str, content: &Markup) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-            }
-            body { main { h1 { (title) } (content) } }
         }
     }
 }
