@@ -1,8 +1,8 @@
 //! What the code of the command line reports and shows, for a page.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use weaver_diagnostics::finding_text::clean;
 
 use crate::sync::planned::PlannedCopy;
@@ -24,18 +24,18 @@ pub struct CommandLog {
 
 impl CommandLog {
     pub fn tell(&self, line: &str) {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(clean(line));
+        self.lines.lock().push(clean(line));
     }
 
     pub fn show(&self, copy: PlannedCopy) {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
+        self.copies.lock().push(copy);
     }
 
     pub fn lines(&self) -> Vec<String> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lines.lock().clone()
     }
 
     pub fn copies(&self) -> Vec<PlannedCopy> {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.copies.lock().clone()
     }
 }

@@ -5,9 +5,9 @@
 //! to send it, the cookie is needed as well.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
@@ -52,7 +52,7 @@ impl<T> Confirmations<T> {
     /// There is no source of random numbers.
     pub fn ask(&self, object: SyncKey, what: T, now: Instant) -> anyhow::Result<String> {
         let token = random()?;
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.lock();
         if waiting.len() == WAITING {
             waiting.pop_front();
         }
@@ -62,7 +62,7 @@ impl<T> Confirmations<T> {
 
     /// What this token confirms, once.
     pub fn take(&self, object: &SyncKey, token: &str, now: Instant) -> Agreed<T> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.lock();
         waiting.retain(|shown| now.saturating_duration_since(shown.at) < VALID);
         let is_it = |shown: &Confirmation<T>| {
             bool::from(shown.token.as_bytes().ct_eq(token.as_bytes())) && shown.object == *object

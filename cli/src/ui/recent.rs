@@ -2,9 +2,9 @@
 //! again.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How long an answer is used again.
@@ -33,13 +33,13 @@ impl<T: Clone> Recent<T> {
     }
 
     fn fresh(&self, key: &str, now: Instant) -> Option<T> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.retain(|(_, at, _)| now.saturating_duration_since(*at) < FRESH);
         kept.iter().find(|(known, ..)| known == key).map(|(.., answer)| answer.clone())
     }
 
     fn keep(&self, key: String, now: Instant, answer: T) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if kept.len() == KEPT {
             kept.pop_front();
         }

@@ -9,7 +9,7 @@
 //! accounts of its namespace; what does not fit is asked again.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
@@ -18,6 +18,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 use kube::api::{Api, PostParams};
+use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use weaver_client::call::{CallError, call};
@@ -162,9 +163,9 @@ impl AccessCache {
         let scope = scope(kind, namespace);
         if !answer {
             // With other rights it may see other objects.
-            lock(&self.too_large).remove(&scope);
+            self.too_large.lock().remove(&scope);
         }
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         if namespace.is_some() && !answer {
             // Nor does it see all namespaces, whatever was answered.
             all.remove(&(kind.clone(), None));
@@ -177,13 +178,13 @@ impl AccessCache {
     /// [`AccessCache::does_not_fit`].
     #[must_use]
     pub fn may_fit(&self, kind: &GroupResource, namespace: Option<&str>) -> bool {
-        let all = lock(&self.too_large);
+        let all = self.too_large.lock();
         all.get(&scope(kind, namespace)).is_none_or(|(_, large)| Instant::now() >= large.until)
     }
 
     /// One watch on all objects there cannot be kept. The pause before the next try doubles each time, up to `longest`.
     pub fn does_not_fit(&self, kind: &GroupResource, namespace: Option<&str>, longest: Duration) {
-        let (now, mut all) = (Instant::now(), lock(&self.too_large));
+        let (now, mut all) = (Instant::now(), self.too_large.lock());
         let scope = scope(kind, namespace);
         let before = all.get(&scope).map(|(_, large)| *large);
         let before = before.filter(|large| now < large.until + Self::LONGEST_PAUSE);
@@ -223,7 +224,7 @@ impl AccessCache {
         if touches {
             self.learn_within(namespace.to_owned(), rules, &kinds);
         } else {
-            lock(&self.within).remove(namespace);
+            self.within.lock().remove(namespace);
         }
         Ok(touches)
     }
@@ -233,21 +234,21 @@ impl AccessCache {
         rules.0.truncate(kinds.kept);
         rules.0.shrink_to_fit();
         let bytes = namespace.len() + size_of_val(rules.0.as_slice());
-        lock(&self.within).put(namespace, rules, bytes);
+        self.within.lock().put(namespace, rules, bytes);
     }
 
     /// Had it a right on `kind` there, when it was asked last?
     #[must_use]
     pub fn touched_before(&self, kind: &GroupResource, namespace: &str) -> bool {
-        let Some(this) = lock(&self.kinds).iter().position(|(known, _)| known == kind) else { return false };
-        let known = lock(&self.within);
+        let Some(this) = self.kinds.lock().iter().position(|(known, _)| known == kind) else { return false };
+        let known = self.within.lock();
         known
             .get(namespace)
             .is_some_and(|(asked, rules)| asked.elapsed() < self.lasts && rules.of_kind(this).touches)
     }
 
     fn is_known_to_see_all(&self, kind: &GroupResource, namespace: Option<&str>) -> Option<bool> {
-        let all = lock(&self.all);
+        let all = self.all.lock();
         let known = |scope| {
             let (asked, answer) = all.get(&scope)?;
             (asked.elapsed() < self.lasts).then_some(*answer)
@@ -284,7 +285,7 @@ impl AccessCache {
         let (this, is_kept, lasts) = (kinds.this, kinds.this < kinds.kept, self.lasts);
         // Kept separately from the cache, which may drop entries while the rest is asked.
         let mut known: HashMap<String, OfKind> = {
-            let mut within = lock(&self.within);
+            let mut within = self.within.lock();
             within.retain(|asked, _| asked.elapsed() < lasts);
             let known = |namespace: &String| {
                 let (_, rules) = within.get(namespace)?;
@@ -322,7 +323,7 @@ impl AccessCache {
 
     /// The kinds that are remembered, and `kind`.
     fn kinds_and(&self, kind: &GroupResource) -> AskedKinds {
-        let mut known = lock(&self.kinds);
+        let mut known = self.kinds.lock();
         let bytes = size_of::<(GroupResource, MemoryPermit)>() + kind.group.len() + kind.resource.len();
         let is_known = known.iter().any(|(known, _)| known == kind);
         if !is_known
@@ -363,29 +364,25 @@ impl AccessCache {
 
     /// Forgets what was answered longer ago than `age`.
     pub fn forget(&self, age: Duration) {
-        lock(&self.all).retain(|asked, _| asked.elapsed() < age);
-        lock(&self.within).retain(|asked, _| asked.elapsed() < age);
+        self.all.lock().retain(|asked, _| asked.elapsed() < age);
+        self.within.lock().retain(|asked, _| asked.elapsed() < age);
     }
 
     /// Forgets what is of no use any more: others of the same namespace may remember something in its place.
     pub fn forget_expired(&self) {
         self.forget(self.lasts);
         let now = Instant::now();
-        lock(&self.too_large).retain(|_, large| now < large.until + Self::LONGEST_PAUSE);
+        self.too_large.lock().retain(|_, large| now < large.until + Self::LONGEST_PAUSE);
     }
 
     /// Forgets everything that was answered, once in 30 seconds at most: its rights may be others by now.
     pub fn ask_again(&self) {
-        let (now, mut refreshed) = (Instant::now(), lock(&self.refreshed));
+        let (now, mut refreshed) = (Instant::now(), self.refreshed.lock());
         if refreshed.is_none_or(|last| now >= last + BETWEEN_REFRESHES) {
             *refreshed = Some(now);
             self.forget(Duration::ZERO);
         }
     }
-}
-
-fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn scope(kind: &GroupResource, namespace: Option<&str>) -> Scope {

@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 /// A number of bytes for all tenants; a clone is the same one.
 #[derive(Clone)]
@@ -54,7 +56,7 @@ impl MemoryBudget {
     /// What `tenant` uses of it. It is forgotten with its last clone and its last permit.
     #[must_use]
     pub fn share(&self, tenant: &str) -> Arc<MemoryShare> {
-        let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = self.0.shares.lock();
         if let Some(share) = shares.get(tenant).and_then(Weak::upgrade) {
             return share;
         }
@@ -139,6 +141,6 @@ mod tests {
         drop(part);
         drop(budget.share("c"));
         assert_eq!(budget.0.parts.load(Ordering::Relaxed), 0);
-        assert_eq!(budget.0.shares.lock().unwrap().len(), 1, "a forgotten one is removed with the next");
+        assert_eq!(budget.0.shares.lock().len(), 1, "a forgotten one is removed with the next");
     }
 }

@@ -1,7 +1,7 @@
 //! A client that acts as one tenant account, and the one place where such clients are made.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
@@ -11,6 +11,7 @@ use kube::api::Api;
 use kube::client::Body;
 use kube::core::DynamicResourceScope;
 use kube::{Client, Resource};
+use parking_lot::{Mutex, MutexGuard};
 use secrecy::ExposeSecret as _;
 use tower::BoxError;
 
@@ -128,7 +129,7 @@ impl<M: Mint> Tenants<M> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Account, CachedAccount<M>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

@@ -7,12 +7,12 @@
 //! requests.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -171,8 +171,8 @@ impl Namespaces {
         active.map(|(name, _)| name.clone()).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Traits>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Traits>> {
+        self.known.lock()
     }
 }
 

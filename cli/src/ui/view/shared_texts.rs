@@ -1,7 +1,9 @@
 //! Texts that many objects repeat, each in memory once.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Such as names of namespaces: a thousand syncs with 128 targets each name a few hundred.
 #[derive(Debug, Default)]
@@ -17,7 +19,7 @@ struct KnownTexts {
 impl SharedTexts {
     /// The text, which others that are equal share.
     pub fn of(&self, text: &str) -> Arc<str> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if let Some(found) = known.texts.get(text) {
             return Arc::clone(found);
         }
@@ -43,7 +45,7 @@ mod tests {
         for number in 0..1_000 {
             shared.of(&number.to_string());
         }
-        let known = shared.0.lock().unwrap();
+        let known = shared.0.lock();
         assert!(known.texts.contains("foo") && known.texts.len() < 100, "{}", known.texts.len());
     }
 }

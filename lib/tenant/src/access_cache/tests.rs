@@ -119,18 +119,18 @@ async fn one_question_that_fails_loses_no_other_answer() {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let record = asked.clone();
     let cache = asking(move |namespace| {
-        let is_first = !lock(&record).iter().any(|before| before == namespace);
-        lock(&record).push(namespace.to_owned());
+        let is_first = !record.lock().iter().any(|before| before == namespace);
+        record.lock().push(namespace.to_owned());
         (namespace != "b" || !is_first).then_some(namespace != "c")
     });
     let (secrets, all) = (&of_core("secrets"), names(&["a", "b", "c", "d"]));
     cache.touched(secrets, all.clone()).await.unwrap_err();
-    let mut first = std::mem::take(&mut *lock(&asked));
+    let mut first = std::mem::take(&mut *asked.lock());
     first.sort();
     assert_eq!(first, all);
-    lock(&asked).push("b".into());
+    asked.lock().push("b".into());
     assert_eq!(cache.touched(secrets, all).await.unwrap(), names(&["a", "b", "d"]).into_iter().collect());
-    assert_eq!(*lock(&asked), ["b", "b"], "the others were known");
+    assert_eq!(*asked.lock(), ["b", "b"], "the others were known");
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,12 +138,12 @@ async fn where_every_question_fails_few_are_asked() {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let record = asked.clone();
     let cache = asking(move |namespace| {
-        lock(&record).push(namespace.to_owned());
+        record.lock().push(namespace.to_owned());
         None
     });
     let many = (0..100).map(|number| format!("n-{number}")).collect();
     cache.touched(&of_core("secrets"), many).await.unwrap_err();
-    assert!(lock(&asked).len() <= 2 * CONCURRENCY, "{:?}", lock(&asked));
+    assert!(asked.lock().len() <= 2 * CONCURRENCY, "{:?}", asked.lock());
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +169,7 @@ async fn names_that_a_tenant_makes_up_are_remembered_up_to_a_bound_and_asked_aga
     let asked: Arc<Mutex<usize>> = Arc::default();
     let (record, budget) = (asked.clone(), MemoryBudget::new(64 << 10));
     let cache = asking_within(&budget, move |_| {
-        *lock(&record) += 1;
+        *record.lock() += 1;
         Some(true)
     });
     let secrets = &of_core("secrets");
@@ -181,9 +181,9 @@ async fn names_that_a_tenant_makes_up_are_remembered_up_to_a_bound_and_asked_aga
         assert!(budget.used() <= 64 << 10, "{}", budget.used());
         tokio::time::advance(Duration::from_secs(1)).await;
     }
-    assert_eq!(std::mem::take(&mut *lock(&asked)), 5_000);
+    assert_eq!(std::mem::take(&mut *asked.lock()), 5_000);
     cache.listable(secrets, made_up(49)).await.unwrap();
-    assert!(*lock(&asked) < 100, "none of the last answers was remembered: {}", lock(&asked));
+    assert!(*asked.lock() < 100, "none of the last answers was remembered: {}", asked.lock());
     tokio::time::advance(Duration::from_hours(24)).await;
     cache.forget_expired();
     assert!(budget.used() < 200, "{} bytes of what is of no use any more", budget.used());
@@ -204,6 +204,6 @@ async fn of_more_kinds_than_are_remembered_each_has_its_own_answer() {
         assert_eq!(secrets, names(&["a"]).into_iter().collect());
         assert!(cache.touches(&of_core("secrets"), "a").await.unwrap());
     }
-    assert_eq!(lock(&cache.kinds).len(), KINDS);
+    assert_eq!(cache.kinds.lock().len(), KINDS);
     assert!(!cache.touched_before(&of_core("secrets"), "a"), "not a kind that is remembered");
 }

@@ -29,7 +29,7 @@ fn server(valid: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
         let token = request.headers()[AUTHORIZATION].to_str().unwrap().to_owned();
         assert!(request.headers()[AUTHORIZATION].is_sensitive());
         let status = if token == format!("Bearer {valid}") { 404 } else { 401 };
-        log.lock().unwrap().push(token);
+        log.lock().push(token);
         async move { Ok::<_, BoxError>(Response::builder().status(status).body(Body::empty()).unwrap()) }
     });
     (Client::new(service, "default"), seen)
@@ -53,7 +53,7 @@ async fn a_refused_token_is_replaced_and_the_request_sent_once_more() {
         .await
         .unwrap();
     assert_eq!(lookup(widgets(&tenant).get("settings")).await.unwrap(), None);
-    assert_eq!(*seen.lock().unwrap(), ["Bearer token-1", "Bearer token-2"]);
+    assert_eq!(*seen.lock(), ["Bearer token-1", "Bearer token-2"]);
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_second_refusal_is_reported_not_repeated() {
         .unwrap();
     let error = lookup(widgets(&tenant).get("settings")).await.unwrap_err();
     assert!(matches!(error, CallError::Transient(_)), "{error:?}");
-    assert_eq!(seen.lock().unwrap().len(), 2);
+    assert_eq!(seen.lock().len(), 2);
 }
 
 #[tokio::test]

@@ -4,12 +4,13 @@
 //! machine's may be hours off. Between two answers time is counted on a monotonic clock. A `Date` has whole
 //! seconds, and a proxy's delay comes on top: good for what lives minutes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::DATE;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The clock; a clone is the same one.
@@ -21,14 +22,14 @@ impl ServerClock {
     pub fn read(&self, answer: &HeaderMap) {
         let date = answer.get(DATE).and_then(|date| date.to_str().ok());
         if let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((date, Instant::now()));
+            *self.0.lock() = Some((date, Instant::now()));
         }
     }
 
     /// What it shows now; this machine's clock until the first answer.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.0.lock();
         let since = |then: Instant| SignedDuration::try_from(then.elapsed()).unwrap_or(SignedDuration::MAX);
         last.and_then(|(date, then)| date.checked_add(since(then)).ok()).unwrap_or_else(Timestamp::now)
     }

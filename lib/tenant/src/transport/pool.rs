@@ -6,8 +6,8 @@
 //! failed: pings notice a connection that froze, but not one stream on it.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2::SendRequest;
 use kube::client::Body;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::BoxError;
@@ -152,7 +153,7 @@ impl Pool {
     }
 
     fn open(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.open.lock()
     }
 }
 

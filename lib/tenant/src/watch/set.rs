@@ -13,13 +13,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use kube::Resource as _;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -128,7 +129,7 @@ impl<C: Consumer> WatchSet<C> {
         tenant: &TenantClient,
         user: &C::User,
     ) -> Option<Interest<C>> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         let watched = if let Some(watched) = open.watches.get(&key).and_then(Weak::upgrade) {
             watched
         } else {
@@ -149,13 +150,13 @@ impl<C: Consumer> WatchSet<C> {
     /// Is this watch open?
     #[must_use]
     pub fn is_open(&self, key: &WatchKey<KindOf<C>>) -> bool {
-        lock(&self.open).watches.get(key).is_some_and(|watched| watched.strong_count() > 0)
+        self.open.lock().watches.get(key).is_some_and(|watched| watched.strong_count() > 0)
     }
 
     /// How many watches the accounts of `namespace` have.
     #[must_use]
     pub fn watches_of(&self, namespace: &str) -> usize {
-        let shares = lock(&self.shares);
+        let shares = self.shares.lock();
         let share = shares.get(namespace).and_then(Weak::upgrade);
         share.map_or(0, |share| share.watches.load(Ordering::Relaxed))
     }
@@ -163,7 +164,7 @@ impl<C: Consumer> WatchSet<C> {
     /// The state of each watch.
     #[must_use]
     pub fn states(&self) -> Vec<WatchState> {
-        let open = lock(&self.open);
+        let open = self.open.lock();
         let watches = open.watches.values().filter_map(Weak::upgrade);
         watches.map(|watched| *watched.inner.state.borrow()).collect()
     }
@@ -202,7 +203,7 @@ impl<C: Consumer> WatchSet<C> {
 
     /// What the watches for accounts of `namespace` use together.
     fn share(&self, namespace: &str) -> Arc<Share> {
-        let mut shares = lock(&self.shares);
+        let mut shares = self.shares.lock();
         if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
             return share;
         }
@@ -420,16 +421,12 @@ impl<C: Consumer> Inner<C> {
     }
 
     fn objects(&self) -> MutexGuard<'_, WatchedObjects<C::Kept>> {
-        lock(&self.objects)
+        self.objects.lock()
     }
 
     fn users(&self) -> MutexGuard<'_, WatchUsers<C::User>> {
-        lock(&self.users)
+        self.users.lock()
     }
-}
-
-fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 //! and nothing is ever dropped.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::{Stream, stream};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The set of what is due to be reconciled; a clone is the same one.
@@ -32,7 +33,7 @@ impl<U> Default for Triggers<U> {
 impl<U: Ord> Triggers<U> {
     /// Marks `user` as due.
     pub fn fire(&self, user: U) {
-        self.0.due.lock().unwrap_or_else(PoisonError::into_inner).insert(user);
+        self.0.due.lock().insert(user);
         self.0.added.notify_one();
     }
 
@@ -43,7 +44,7 @@ impl<U: Ord> Triggers<U> {
     {
         stream::unfold(self.0.clone(), |inner| async move {
             loop {
-                let next = inner.due.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
+                let next = inner.due.lock().pop_first();
                 if let Some(due) = next {
                     return Some((due, inner));
                 }
