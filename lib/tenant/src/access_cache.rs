@@ -13,19 +13,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use k8s_openapi::api::authorization::v1::{
-    ResourceRule, SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectRulesReviewStatus,
-};
 use kube::Client;
-use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
-use weaver_client::call::{CallError, call};
+use weaver_client::call::CallError;
 
+use self::rules::{OfKind, Rules, on_all};
 use super::answers::RememberedAnswers;
 use super::budget::{MemoryBudget, MemoryPermit, MemoryShare};
-use super::review::{Access, GroupResource, missing};
+use super::review::{GroupResource, missing};
+
+mod rules;
 
 /// Questions in flight at once.
 const CONCURRENCY: usize = 8;
@@ -72,10 +71,6 @@ struct TooLarge {
     until: Instant,
 }
 
-/// What an account may do in one namespace, in the order of the kinds that were asked for.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Rules(Vec<OfKind>);
-
 /// For which kinds one review is made.
 struct AskedKinds {
     /// Those that are remembered, in their order, and behind them the one in question where it is not.
@@ -84,14 +79,6 @@ struct AskedKinds {
     this: usize,
     /// How many are remembered.
     kept: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct OfKind {
-    /// Any right on it, be it on one object only.
-    touches: bool,
-    /// It may list all objects.
-    lists: bool,
 }
 
 impl AccessCache {
@@ -219,7 +206,7 @@ impl AccessCache {
             return Ok(true);
         }
         let kinds = self.kinds_and(kind);
-        let rules = self.ask(&kinds.kinds, namespace).await?;
+        let rules = Rules::ask(&self.client(), &kinds.kinds, namespace).await?;
         let touches = rules.of_kind(kinds.this).touches;
         if touches {
             self.learn_within(namespace.to_owned(), rules, &kinds);
@@ -297,7 +284,7 @@ impl AccessCache {
             namespaces.iter().filter(|namespace| !known.contains_key(*namespace)).cloned().collect();
         let mut answers = stream::iter(unknown)
             .map(|namespace| async move {
-                let rules = self.ask(&kinds.kinds, &namespace).await;
+                let rules = Rules::ask(&self.client(), &kinds.kinds, &namespace).await;
                 (namespace, rules)
             })
             .buffer_unordered(CONCURRENCY);
@@ -341,27 +328,6 @@ impl AccessCache {
         AskedKinds { kinds, this, kept }
     }
 
-    async fn ask(&self, kinds: &[GroupResource], namespace: &str) -> Result<Rules, CallError> {
-        let review = SelfSubjectRulesReview {
-            spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.into()) },
-            ..SelfSubjectRulesReview::default()
-        };
-        let client = self.client();
-        let reviews: Api<SelfSubjectRulesReview> = Api::all(client.clone());
-        let status = call(reviews.create(&PostParams::default(), &review)).await?.status.unwrap_or_default();
-        let mut rules = Rules::of(&status, kinds);
-        // An authorizer that cannot list its rules, such as a webhook, can still be asked about one.
-        if status.incomplete {
-            for (kind, known) in kinds.iter().zip(&mut rules.0) {
-                let asked = ["create", "list"].map(|verb| on_all(kind, verb, Some(namespace)));
-                let missing = missing(&client, asked.to_vec()).await?;
-                let [creates, lists] = asked.map(|access| !missing.contains(&access));
-                *known = OfKind { touches: known.touches || creates || lists, lists: known.lists || lists };
-            }
-        }
-        Ok(rules)
-    }
-
     /// Forgets what was answered longer ago than `age`.
     pub fn forget(&self, age: Duration) {
         self.all.lock().retain(|asked, _| asked.elapsed() < age);
@@ -392,37 +358,6 @@ fn scope(kind: &GroupResource, namespace: Option<&str>) -> Scope {
 /// Bytes of the names in it.
 fn texts((kind, namespace): &Scope) -> usize {
     kind.group.len() + kind.resource.len() + namespace.as_ref().map_or(0, String::len)
-}
-
-/// The verb on all objects of the kind.
-fn on_all(kind: &GroupResource, verb: &'static str, namespace: Option<&str>) -> Access {
-    Access { verb: verb.into(), resource: kind.clone(), namespace: namespace.map(str::to_owned), name: None }
-}
-
-impl Rules {
-    /// Of the kind at this index; nothing, where it was not asked for.
-    fn of_kind(&self, index: usize) -> OfKind {
-        self.0.get(index).copied().unwrap_or_default()
-    }
-
-    fn of(status: &SubjectRulesReviewStatus, kinds: &[GroupResource]) -> Self {
-        let of_kind = |kind: &GroupResource| {
-            let rules = status.resource_rules.iter().filter(|rule| is_about(rule, kind));
-            rules.fold(OfKind::default(), |known, rule| {
-                let unnamed = rule.resource_names.as_ref().is_none_or(Vec::is_empty);
-                let lists = unnamed && rule.verbs.iter().any(|verb| verb == "list" || verb == "*");
-                OfKind { touches: known.touches || !rule.verbs.is_empty(), lists: known.lists || lists }
-            })
-        };
-        Self(kinds.iter().map(of_kind).collect())
-    }
-}
-
-fn is_about(rule: &ResourceRule, kind: &GroupResource) -> bool {
-    let has = |list: &Option<Vec<String>>, wanted: &str| {
-        list.iter().flatten().any(|item| item == wanted || item == "*")
-    };
-    has(&rule.api_groups, &kind.group) && has(&rule.resources, &kind.resource)
 }
 
 #[cfg(test)]
