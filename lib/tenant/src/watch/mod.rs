@@ -10,6 +10,7 @@
 
 mod backoff;
 mod consumer;
+mod followed;
 mod kept;
 mod key;
 mod list_watch;

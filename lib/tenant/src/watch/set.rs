@@ -12,27 +12,22 @@
 //! concerns, and nothing is shown of a watch that is not [`WatchState::Up`].
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _};
 use kube::Resource as _;
-use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{self, Event};
-use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::watch;
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tracing::debug;
-use weaver_client::call::is_too_large;
 
-use super::backoff::{LONGEST_DENIED, WatchBackoff, is_refused, with_backoff};
-use super::consumer::{Concerned, Consumer, KindOf};
-use super::kept::{NamespacedName, Share, TooMuch, WatchLimits, WatchedObjects};
+use super::backoff::{LONGEST_DENIED, WatchBackoff, with_backoff};
+use super::consumer::{Consumer, KindOf};
+use super::followed::{Followed, Meta, WatchEnd};
+use super::kept::{NamespacedName, Share, WatchLimits};
 use super::key::{Sight, WatchKey, WatchSelector, WatchState};
 use super::list_watch::{ListWatch, events};
-use super::users::{WatchUser, WatchUsers};
+use super::users::WatchUser;
 use crate::client::TenantClient;
 
 /// Objects in a page of a list that is too long to be read at once.
@@ -51,33 +46,8 @@ type User<C> = WatchUser<<C as Consumer>::User>;
 
 /// A watch in use.
 struct Watched<C: Consumer> {
-    inner: Arc<Inner<C>>,
+    inner: Arc<Followed<C>>,
     task: AbortHandle,
-}
-
-type Meta<C> = PartialObjectMeta<<C as Consumer>::Object>;
-
-/// What a list and a watch yield.
-type Item<C> = Result<Event<Meta<C>>, watcher::Error>;
-
-struct Inner<C: Consumer> {
-    key: Arc<WatchKey<KindOf<C>>>,
-    state: watch::Sender<WatchState>,
-    /// Users that wait for the first answer, and so need not be woken by it.
-    awaited_by: AtomicUsize,
-    objects: Mutex<WatchedObjects<C::Kept>>,
-    share: Arc<Share>,
-    backoff: WatchBackoff,
-    users: Mutex<WatchUsers<C::User>>,
-    consumer: Arc<C>,
-}
-
-/// Why events are not followed any more.
-enum WatchEnd {
-    /// The first list is longer than what is read of one answer.
-    ListTooLong,
-    /// There is more to keep than there may be.
-    TooMuch,
 }
 
 /// Watches in use, and some that ended.
@@ -171,7 +141,7 @@ impl<C: Consumer> WatchSet<C> {
 
     fn start(&self, key: &Arc<WatchKey<KindOf<C>>>, share: Arc<Share>, tenant: &TenantClient) -> Watched<C> {
         let backoff = WatchBackoff::of_tenant(self.longest_pause, share.lists.clone());
-        let inner = Arc::new(Inner::new(key.clone(), share, backoff, self.consumer.clone()));
+        let inner = Arc::new(Followed::new(key.clone(), share, backoff, self.consumer.clone()));
         let (labels, fields) = match &key.selector {
             WatchSelector::All => (None, None),
             WatchSelector::Labels(selector) => (Some(selector.clone()), None),
@@ -284,7 +254,7 @@ impl<C: Consumer> Drop for Interest<C> {
 }
 
 impl<C: Consumer> Watched<C> {
-    fn new(inner: Arc<Inner<C>>, task: AbortHandle) -> Self {
+    fn new(inner: Arc<Followed<C>>, task: AbortHandle) -> Self {
         inner.share.watches.fetch_add(1, Ordering::Relaxed);
         Self { inner, task }
     }
@@ -294,138 +264,6 @@ impl<C: Consumer> Drop for Watched<C> {
     fn drop(&mut self) {
         self.inner.share.watches.fetch_sub(1, Ordering::Relaxed);
         self.task.abort();
-    }
-}
-
-impl<C: Consumer> Inner<C> {
-    fn new(
-        key: Arc<WatchKey<KindOf<C>>>,
-        share: Arc<Share>,
-        backoff: WatchBackoff,
-        consumer: Arc<C>,
-    ) -> Self {
-        Self {
-            key,
-            state: watch::Sender::new(WatchState::Listing),
-            awaited_by: AtomicUsize::new(0),
-            objects: Mutex::new(WatchedObjects::new(share.clone())),
-            share,
-            backoff,
-            users: Mutex::default(),
-            consumer,
-        }
-    }
-
-    /// Follows `events` until they lead nowhere. A list that is too long although it is read in pages is a failure.
-    async fn follow(
-        &self,
-        mut events: impl Stream<Item = Item<C>> + Send + Unpin,
-        in_pages: bool,
-    ) -> WatchEnd {
-        let mut listed = WatchedObjects::new(self.share.clone());
-        while let Some(event) = events.next().await {
-            if !in_pages && event.as_ref().is_err_and(|error| is_too_large(error)) {
-                return WatchEnd::ListTooLong;
-            }
-            if self.take(event, &mut listed) == Err(TooMuch) {
-                debug!(watch = ?self.key, "the watches of these accounts are over their memory limit");
-                self.objects().clear();
-                self.turn(WatchState::TooLarge);
-                break;
-            }
-        }
-        WatchEnd::TooMuch
-    }
-
-    fn take(&self, event: Item<C>, listed: &mut WatchedObjects<C::Kept>) -> Result<(), TooMuch> {
-        match event {
-            Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(object)) => {
-                let replace = self.objects().bytes();
-                if let Some((key, kept)) = self.keep(object) {
-                    let bytes = self.consumer.bytes(&kept);
-                    listed.put(key, kept, bytes, replace)?;
-                }
-            }
-            Ok(Event::InitDone) => {
-                listed.fit();
-                *self.objects() = std::mem::replace(listed, WatchedObjects::new(self.share.clone()));
-                // A list after the first may have changes whatever the state was.
-                if self.turn(WatchState::Up) == WatchState::Up {
-                    self.wake_all();
-                }
-            }
-            Ok(Event::Apply(object)) => {
-                if let Some((key, kept)) = self.keep(object) {
-                    let bytes = self.consumer.bytes(&kept);
-                    let before = self.objects().put(key.clone(), kept.clone(), bytes, 0)?;
-                    if before.as_ref() != Some(&kept) {
-                        self.wake(&key, &[before, Some(kept)]);
-                    }
-                }
-            }
-            Ok(Event::Delete(object)) => {
-                if let Some((key, kept)) = self.keep(object) {
-                    let before = self.objects().remove(&key);
-                    self.wake(&key, &[before, Some(kept)]);
-                }
-            }
-            Err(error) => {
-                debug!(%error, watch = ?self.key, "watch failed, retrying");
-                self.turn(if is_refused(&error) {
-                    WatchState::Refused
-                } else if is_too_large(&error) {
-                    WatchState::TooLarge
-                } else {
-                    WatchState::Failed
-                });
-            }
-        }
-        Ok(())
-    }
-
-    fn keep(&self, object: Meta<C>) -> Option<(NamespacedName, C::Kept)> {
-        let meta = object.metadata;
-        let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone()?);
-        Some((key, self.consumer.keep(&self.key, meta)))
-    }
-
-    /// Enters a state and returns the previous one. All users learn of a change, but for those that await it.
-    fn turn(&self, now: WatchState) -> WatchState {
-        let before = self.state.send_replace(now);
-        let awaited = before == WatchState::Listing && self.awaited_by.load(Ordering::SeqCst) > 0;
-        if before != now && !awaited {
-            self.wake_all();
-        }
-        before
-    }
-
-    /// Wakes the users whom the object concerns or concerned, and those that wait for it.
-    fn wake(&self, key: &NamespacedName, states: &[Option<C::Kept>; 2]) {
-        let mut concerned = Vec::new();
-        for kept in states.iter().flatten() {
-            match self.consumer.concerned(&self.key, kept) {
-                Concerned::All => return self.wake_all(),
-                Concerned::These(users) => concerned.extend(users),
-            }
-        }
-        for user in self.users().woken(&concerned, key) {
-            self.consumer.wake(user);
-        }
-    }
-
-    fn wake_all(&self) {
-        for user in self.users().all() {
-            self.consumer.wake(user.clone());
-        }
-    }
-
-    fn objects(&self) -> MutexGuard<'_, WatchedObjects<C::Kept>> {
-        self.objects.lock()
-    }
-
-    fn users(&self) -> MutexGuard<'_, WatchUsers<C::User>> {
-        self.users.lock()
     }
 }
 

@@ -1,11 +1,17 @@
 use std::collections::BTreeMap;
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMetaExt as _};
+use kube::core::{
+    ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta, PartialObjectMetaExt as _,
+};
+use kube::runtime::watcher::{self, Event};
 
 use super::*;
 use crate::account::Account;
+use crate::watch::consumer::Concerned;
+use crate::watch::followed::Item;
+use crate::watch::kept::WatchedObjects;
 use crate::watch::triggers::Triggers;
 
 /// Keeps who owns an object, and wakes its owner.
@@ -38,7 +44,7 @@ impl Consumer for Owned {
 
 const LIMITS: WatchLimits = WatchLimits { watches: 8, bytes: 1_000, bytes_each: 1_000, lists: 1 };
 
-fn inner(selector: WatchSelector, users: &[&str]) -> (Inner<Owned>, Triggers<String>) {
+fn inner(selector: WatchSelector, users: &[&str]) -> (Followed<Owned>, Triggers<String>) {
     let triggers = Triggers::default();
     let key = WatchKey {
         account: Account { namespace: "team-a".into(), name: "robot".into() },
@@ -49,7 +55,7 @@ fn inner(selector: WatchSelector, users: &[&str]) -> (Inner<Owned>, Triggers<Str
     };
     let share = Arc::new(Share::new(LIMITS));
     let backoff = WatchBackoff::of_tenant(Duration::from_mins(1), share.lists.clone());
-    let inner = Inner::new(Arc::new(key), share, backoff, Arc::new(Owned(triggers.clone())));
+    let inner = Followed::new(Arc::new(key), share, backoff, Arc::new(Owned(triggers.clone())));
     for name in users {
         inner.users().insert(((*name).to_owned(), 0), BTreeSet::new());
     }
@@ -115,11 +121,11 @@ fn an_object_of_another_wakes_who_waits_for_it() {
     assert_eq!(woken(&triggers), ["one", "three"]);
 }
 
-fn take(inner: &Inner<Owned>, event: Item<Owned>) {
+fn take(inner: &Followed<Owned>, event: Item<Owned>) {
     inner.take(event, &mut WatchedObjects::new(inner.share.clone())).unwrap();
 }
 
-fn list(inner: &Inner<Owned>, names: &[&str]) {
+fn list(inner: &Followed<Owned>, names: &[&str]) {
     let mut listed = WatchedObjects::new(inner.share.clone());
     inner.take(Ok(Event::Init), &mut listed).unwrap();
     for name in names {
