@@ -1,11 +1,4 @@
-//! A deleted sync: its copies go first, then the finalizers.
-//!
-//! Clean-up needs the tenant's rights, and a resource must never be stuck because they are gone. So: what can
-//! be removed is. A refusal (403) is the same whether a right is missing or the whole namespace: it is final after
-//! [`REFUSAL_STANDS`], in both cases, so that the time a deletion takes reveals nothing about a namespace. What may be
-//! fixed (a missing account, an object that cannot be understood, a policy that refuses the removal, a webhook that
-//! does not answer) is waited for longer, and a failing API server for as long as it takes: the other times count from
-//! when it answers again. Where the resource's own namespace is being deleted it is released after one pass.
+//! A deleted sync: its copies go first, then the finalizers. [`super::cleanup_verdict`] decides how long it waits.
 //!
 //! What stays behind is reported where it is known: where this process wrote it, or the tenant's identity saw our
 //! ownership labels. An object key that the spec only names, and where the tenant is refused, counts as empty. What
@@ -24,26 +17,26 @@ use tracing::{info, warn};
 use weaver_api::conditions::bounded;
 use weaver_api::convert;
 use weaver_api::kind::ObjectKind;
-use weaver_api::names::{dns_label, dns_subdomain};
-use weaver_api::v1beta1::ConfigMapSyncSpec;
 use weaver_api::validate::ValidSync;
 use weaver_client::call::CallError;
 use weaver_tenant::token::MintError;
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
+use super::cleanup_verdict::{
+    Circumstances, CleanupResult, CleanupVerdict, Left, Waited, named_copies, upstreams_copies, verdict,
+};
 use super::declared::{Declares, NamedKind};
 use super::events;
 use super::execute::Mode;
 use super::kinds::NoKind;
 use super::outcome::Unlisted;
-use super::remove::{Hindrance, RemainingCopy, Removal};
+use super::remove::Removal;
 use super::sources;
 use super::stale_copies;
 use super::state::{StaleCopySearch, SyncState};
 use crate::controller::kind::Guarded;
 use crate::controller::pause::Pause;
-use crate::controller::verdicts::listed;
 use crate::log_code;
 use crate::metrics::CopyWrite;
 use crate::watch::ResourceRef;
@@ -51,27 +44,6 @@ use weaver_copies::copy::owner;
 use weaver_copies::finalizers::{is_taken, is_upgrading, leaves_copies};
 use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::sources::SpecSource;
-
-/// After what time a refusal is final: some tries for rights, or a kind, that are just being restored.
-const REFUSAL_STANDS: Duration = Duration::from_secs(10);
-
-/// Most bytes that are said of what is left, to the log.
-const MAX_LEFT: usize = 2_048;
-
-/// How a pass over the copies ended.
-#[derive(Debug, PartialEq)]
-enum CleanupResult {
-    /// None of ours is left that the tenant could see. These the upstream operator made; they stay.
-    Clean(BTreeSet<ObjectKey>),
-    /// Nothing was looked at, because this part of the resource wants the copies to stay.
-    NotWanted(&'static str),
-    /// The tenant may not read or delete these objects.
-    Refused(String),
-    /// Someone can mend it: the account, the object itself, a policy. Why something may be left.
-    Hindered(String),
-    /// Worth another try, however long it takes.
-    Failed(String),
-}
 
 /// Removes the copies of a deleted resource.
 ///
@@ -191,106 +163,6 @@ fn name_upstreams(sync: &ResourceRef, object_keys: &BTreeSet<ObjectKey>) {
     }
 }
 
-/// What a verdict depends on besides the pass.
-#[derive(Clone, Copy, Debug)]
-struct Circumstances {
-    /// The resource has our finalizer, so there may be copies of ours.
-    taken: bool,
-    /// The resource's own namespace is being deleted.
-    namespace_goes: bool,
-    /// How long it has waited.
-    waited: Waited,
-}
-
-/// How long a deleted resource has waited.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Waited {
-    /// Not long enough for anything.
-    Briefly,
-    /// Long enough for rights that are just being restored.
-    ForRights,
-    /// Long enough for anything that someone can mend.
-    LongEnough,
-}
-
-impl Waited {
-    fn of(waited: Duration, patience: Duration) -> Self {
-        if waited >= patience {
-            Waited::LongEnough
-        } else if waited >= REFUSAL_STANDS {
-            Waited::ForRights
-        } else {
-            Waited::Briefly
-        }
-    }
-}
-
-#[derive(Debug, PartialEq)]
-enum CleanupVerdict {
-    Release,
-    ReleaseWithOrphans(String),
-    Wait(String),
-}
-
-fn verdict(pass: &CleanupResult, circumstances: Circumstances) -> CleanupVerdict {
-    let Circumstances { taken, namespace_goes, waited } = circumstances;
-    match pass {
-        CleanupResult::Clean(_) | CleanupResult::NotWanted(_) => CleanupVerdict::Release,
-        // In a Terminating namespace the account and its rights vanish in any order; waiting would only block the
-        // namespace. And a resource without our finalizer has no copies to wait for.
-        CleanupResult::Refused(left) | CleanupResult::Hindered(left) | CleanupResult::Failed(left)
-            if namespace_goes || !taken =>
-        {
-            CleanupVerdict::ReleaseWithOrphans(left.clone())
-        }
-        CleanupResult::Refused(left) if waited >= Waited::ForRights => {
-            CleanupVerdict::ReleaseWithOrphans(left.clone())
-        }
-        CleanupResult::Hindered(left) if waited == Waited::LongEnough => {
-            CleanupVerdict::ReleaseWithOrphans(left.clone())
-        }
-        CleanupResult::Refused(why) | CleanupResult::Hindered(why) | CleanupResult::Failed(why) => {
-            CleanupVerdict::Wait(why.clone())
-        }
-    }
-}
-
-/// Where the spec, valid or not, puts copies of the source that it names, and of those that are `selected`.
-/// Not where it wants none: what is there may be a copy that an earlier resource of the same name should
-/// leave.
-fn named_copies(
-    kind: ObjectKind,
-    spec: &ConfigMapSyncSpec,
-    selected: &BTreeSet<String>,
-) -> BTreeSet<ObjectKey> {
-    let targets = spec.targets.clone().unwrap_or_default();
-    let source = spec.source.clone().unwrap_or_default();
-    let around = |name: &String| {
-        let [prefix, suffix] = [&targets.name_prefix, &targets.name_suffix].map(|part| part.as_deref());
-        format!("{}{name}{}", prefix.unwrap_or_default(), suffix.unwrap_or_default())
-    };
-    let names = match &targets.name {
-        Some(name) => vec![name.clone()],
-        None => source.name.iter().chain(selected).map(around).collect(),
-    };
-    let names: Vec<String> = names.into_iter().filter(|name| dns_subdomain(name).is_ok()).collect();
-    let namespaces = targets.namespaces.iter().filter(|name| !targets.exclude.contains(name));
-    let namespaces = namespaces.filter(|target| dns_label(target).is_ok());
-    let in_each = |namespace: &String| {
-        let namespace = namespace.clone();
-        names.iter().map(move |name| ObjectKey { kind, namespace: namespace.clone(), name: name.clone() })
-    };
-    namespaces.flat_map(in_each).collect()
-}
-
-/// Where upstream may have put copies. It knew no Secrets.
-fn upstreams_copies(kind: ObjectKind, spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
-    named_copies(kind, spec, &BTreeSet::new())
-        .into_iter()
-        .filter(|key| key.kind == ObjectKind::CONFIG_MAP)
-        .collect()
-}
-
 /// What is known to be left afterwards stays noted in `state`.
 async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K) -> CleanupResult {
     let owner = owner(sync);
@@ -377,36 +249,6 @@ async fn selected_names(tenant: &TenantClient, spec: &ValidSync, left: &mut Left
     listed.names
 }
 
-/// Objects that may be left, each with its message, by what is in the way.
-#[derive(Default)]
-struct Left {
-    refused: Vec<String>,
-    hindered: Vec<String>,
-    failed: Vec<String>,
-}
-
-impl Left {
-    fn kept(&mut self, key: &ObjectKey, kept: &RemainingCopy) {
-        let entries = match kept.why {
-            Hindrance::Forbidden(_) => &mut self.refused,
-            Hindrance::Rejected(_) | Hindrance::Obstructed(_) => &mut self.hindered,
-            Hindrance::Failed(_) => &mut self.failed,
-        };
-        entries.push(format!("{key}: {}", kept.text()));
-    }
-
-    /// How the pass ended that left these; the copies `upstream` are the upstream operator's.
-    fn pass(self, upstream: BTreeSet<ObjectKey>) -> CleanupResult {
-        let Self { refused, hindered, failed } = self;
-        match (failed.is_empty(), hindered.is_empty(), refused.is_empty()) {
-            (true, true, true) => CleanupResult::Clean(upstream),
-            (true, true, false) => CleanupResult::Refused(line(&[refused])),
-            (true, false, _) => CleanupResult::Hindered(line(&[hindered, refused])),
-            (false, ..) => CleanupResult::Failed(line(&[failed, hindered, refused])),
-        }
-    }
-}
-
 /// A call that failed. Someone can mend a conversion webhook of the copied kind, and need not.
 fn unanswered(error: &CallError) -> CleanupResult {
     let text = error.to_string();
@@ -443,12 +285,3 @@ async fn may_find_all(tenant: &TenantClient, spec: &ValidSync) -> bool {
     let listable = tenant.access.listable(&resource(spec.source_kind), named).await;
     listable.is_ok_and(|listable| spec.targets.iter().all(|name| listable.contains(name)))
 }
-
-/// A text that fits into a line of the log, however many entries there are.
-fn line(lists: &[Vec<String>]) -> String {
-    bounded(&listed(&lists.concat()), MAX_LEFT)
-}
-
-#[cfg(test)]
-#[path = "cleanup_tests.rs"]
-mod tests;

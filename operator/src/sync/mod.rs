@@ -4,7 +4,7 @@
 //!
 //! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a reconciliation),
 //! [`verdicts`] and [`source_verdicts`] (its work as conditions), [`needed`] (rights), [`status`] (as a whole
-//! status), [`backoff`] (when a target is tried again).
+//! status), [`backoff`] (when a target is tried again), [`cleanup_verdict`] (how long a deleted one waits).
 //!
 //! Thin: [`execute`] (one target, by [`write`]), [`fan_out`] (all of them), [`progress`] (how far that is),
 //! [`sources`] (which there are), [`merging`] (several as one), [`work`] (one resource), [`cleanup`] (a deleted one),
@@ -15,6 +15,7 @@
 pub mod access_checks;
 pub mod backoff;
 pub mod cleanup;
+pub mod cleanup_verdict;
 pub mod declared;
 pub mod events;
 pub mod execute;
