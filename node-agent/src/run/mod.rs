@@ -19,6 +19,7 @@ mod keeper;
 mod kernel_log;
 mod manifests;
 pub mod metrics;
+mod node_labels;
 mod phase;
 mod renewal;
 mod reporter;

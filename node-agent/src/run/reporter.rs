@@ -30,12 +30,13 @@ use weaver_api::{
     conditions::bounded,
     v1beta1::{self as node_report, NodeReport, NodeReportFields, NodeReportStatus},
 };
-use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::host::names::{self, LOCALHOST};
 use weaver_host::backoff::{Backoff, jittered};
 
 use super::{
     cluster::{self, MANAGER, deadline},
+    node_labels,
     status::AgentStatus,
     units::monotonic_now,
 };
@@ -62,11 +63,6 @@ const NOTE: usize = 1_000;
 
 /// News that wait; no more codes can turn bad and good in between.
 const MOST_NEWS: usize = 256;
-
-/// Labels of a Node, below the group of our kinds.
-const BOARD: &str = "weaver.example.com/board";
-const BOOT_MEDIUM: &str = "weaver.example.com/boot-medium";
-const HEALTH: &str = "weaver.example.com/health";
 
 /// State that is kept between rounds.
 #[derive(Default)]
@@ -221,7 +217,7 @@ async fn publish(
     }
     let Some(node) = node else { return events };
     own(&reports, &observed, owner(&node, &name), memory).await?;
-    let labels = labels(&facts, node_verdicts::health(findings, &desired.conditions));
+    let labels = node_labels::labels(&facts, node_verdicts::health(findings, &desired.conditions));
     label(&nodes, &node, &name, &labels, memory).await?;
     events
 }
@@ -287,7 +283,7 @@ async fn label(
     labels: &Value,
     memory: &mut ReporterState,
 ) -> anyhow::Result<()> {
-    if differ(node, labels) {
+    if node_labels::differ(node, labels) {
         memory.wrote = true;
         let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
@@ -314,31 +310,6 @@ fn owner(node: &PartialObjectMeta<Node>, name: &str) -> Option<OwnerReference> {
         uid: node.metadata.uid.clone()?,
         ..OwnerReference::default()
     })
-}
-
-/// The labels of a Node; `null` for what is not known.
-fn labels(facts: &NodeFacts, health: Severity) -> Value {
-    json!({
-        BOARD: facts.board.as_deref().and_then(label_value),
-        BOOT_MEDIUM: facts.boot_medium,
-        HEALTH: health.to_string(),
-    })
-}
-
-/// As much of a text as a label's value may have: `Raspberry Pi 4 Model B` becomes `raspberry-pi-4-model-b`.
-fn label_value(text: &str) -> Option<String> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let words: String = text.chars().map(plain).collect();
-    let words = words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-    let value = words[..words.len().min(63)].trim_end_matches('-');
-    (!value.is_empty()).then(|| value.to_owned())
-}
-
-fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
-    let has = |key: &String| node.metadata.labels.as_ref().and_then(|labels| labels.get(key).cloned());
-    labels
-        .as_object()
-        .is_some_and(|labels| labels.iter().any(|(key, value)| has(key).as_deref() != value.as_str()))
 }
 
 /// Those that cannot be sent now stay in the list. A recorder of its own each time: kube's counts events with the same
@@ -372,20 +343,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_as_the_value_of_a_label() {
-        for (text, want) in [
-            ("Raspberry Pi 4 Model B Rev 1.5", Some("raspberry-pi-4-model-b-rev-1-5")),
-            ("  ", None),
-            ("größe", Some("gr-e")),
-            ("a", Some("a")),
-        ] {
-            assert_eq!(label_value(text).as_deref(), want, "{text}");
-        }
-        let long = label_value(&format!("{}-{}", "a".repeat(62), "b".repeat(9))).unwrap();
-        assert_eq!(long, "a".repeat(62));
-    }
-
-    #[test]
     fn a_node_is_ready_by_its_own_word() {
         for (status, want) in [
             (json!({"conditions": [{"type": "Ready", "status": "True"}]}), true),
@@ -396,25 +353,5 @@ mod tests {
             let node: Node = serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
             assert_eq!(is_ready(&node), want, "{status}");
         }
-    }
-
-    #[test]
-    fn labels_are_written_where_they_differ() {
-        let facts = NodeFacts { board: Some("Pi".into()), ..NodeFacts::default() };
-        let labels = labels(&facts, Severity::Warn);
-        let node = |pairs: &[(&str, &str)]| {
-            let mut node = PartialObjectMeta::<Node>::default();
-            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            node.metadata.labels = Some(pairs.collect());
-            node
-        };
-        let same = [(BOARD, "pi"), (HEALTH, "warn"), ("other", "x")];
-        assert!(!differ(&node(&same), &labels));
-        assert!(differ(&node(&[(BOARD, "pi"), (HEALTH, "ok")]), &labels));
-        assert!(
-            differ(&node(&[(BOARD, "pi"), (HEALTH, "warn"), (BOOT_MEDIUM, "sd")]), &labels),
-            "not known any more"
-        );
-        assert!(differ(&PartialObjectMeta::default(), &labels));
     }
 }
