@@ -21,23 +21,21 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use weaver_diagnostics::{
-    catalogue::Category,
     exit_code,
-    finding::{Code, FileChange, Finding, Severity},
+    finding::{Code, FileChange, Severity},
     finding_text,
     k3s_config::Effective,
-    name_repair::{self, RepairProgress, RepairState, RepairStep},
+    name_repair::{self, RepairProgress, RepairStep},
 };
 
+use self::outcome::{NameFacts, end, nothing_to_prove, show};
 use super::{UndoRecord, repair, say, serving_secret};
 use crate::{
-    args::RepairNamesArgs,
-    backup::journal::ensure_whole,
-    checks::{self, CheckResult},
-    host::Host,
-    run::cluster,
+    args::RepairNamesArgs, backup::journal::ensure_whole, checks, host::Host, run::cluster,
     systemctl::Systemctl,
 };
+
+mod outcome;
 
 const K3S: &str = "k3s.service";
 /// Longest time for `k3s certificate rotate`, which unpacks k3s where that was not done yet.
@@ -49,9 +47,6 @@ const REPORT_EVERY: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often a name is removed that is back after the start.
 const ATTEMPTS: usize = 3;
-/// The most characters of an explanation, which quotes the content of a file.
-const LONGEST: usize = 2000;
-
 /// Runs the verb; returns the exit code of the process.
 ///
 /// # Errors
@@ -94,29 +89,6 @@ struct NamesRepair {
     args: RepairNamesArgs,
     /// Locked between the stop of k3s and its start.
     k3s_is_down: Mutex<()>,
-}
-
-struct NameFacts {
-    preflight: Vec<Finding>,
-    effective: Effective,
-    drop_in: Option<String>,
-    check: CheckResult,
-    frozen: Result<bool, String>,
-}
-
-impl NameFacts {
-    fn next(&self, progress: RepairProgress) -> RepairStep {
-        name_repair::next(
-            progress,
-            &RepairState {
-                preflight: &self.preflight,
-                effective: &self.effective,
-                drop_in: self.drop_in.as_deref(),
-                seen: &self.check.seen,
-                frozen: self.frozen.as_ref().map(|frozen| *frozen).map_err(String::as_str),
-            },
-        )
-    }
 }
 
 impl NamesRepair {
@@ -348,80 +320,5 @@ impl NamesRepair {
             look.check.served.iter().chain(back).any(|served| served.eq_ignore_ascii_case(name))
         };
         self.args.remove.iter().filter(is_served).cloned().collect()
-    }
-}
-
-/// No name is configured, or the API server has shown no certificate.
-fn nothing_to_prove(look: &NameFacts) -> anyhow::Result<u8> {
-    let of_names = |finding: &&Finding| matches!(finding.code.row().category, Category::K3s | Category::Tls);
-    let said =
-        look.check.findings.iter().filter(of_names).filter(|finding| finding.severity() > Severity::Ok);
-    let said: Vec<_> = said.cloned().collect();
-    for finding in &said {
-        say(&finding_text::text(finding))?;
-    }
-    if !look.effective.tls_san.is_empty() || exit_code::of(&said) != exit_code::FINE {
-        return Ok(exit_code::KNOWN_BAD);
-    }
-    let file = name_repair::drop_in(&look.effective);
-    say(&format!("No name is configured: write one as `tls-san+:` into {}.\n", file.display()))?;
-    Ok(exit_code::FINE)
-}
-
-fn end(step: &RepairStep, progress: RepairProgress, look: &NameFacts) -> anyhow::Result<u8> {
-    if let RepairStep::GiveUp(why) = step {
-        say(&format!("{}\n", finding_text::cut(why, LONGEST)))?;
-        return Ok(exit_code::KNOWN_BAD);
-    }
-    let names: Vec<_> = look.check.seen.iter().map(|(wanted, _)| wanted.name.to_string()).collect();
-    // What no step can fix: an invalid name, or one that a flag replaces.
-    let left =
-        look.check.findings.iter().filter(|f| matches!(f.code, Code::NameInvalid | Code::NamesShadowed));
-    let left: Vec<_> = left.filter(|finding| finding.severity() > Severity::Ok).cloned().collect();
-    if !left.is_empty() {
-        for finding in &left {
-            say(&finding_text::text(finding))?;
-        }
-        say(&format!("Every name that can be served is served: {}\n", names.join(", ")))?;
-        return Ok(exit_code::KNOWN_BAD);
-    }
-    let reached = match progress {
-        RepairProgress::Ground => "nothing had to be done",
-        RepairProgress::Configured | RepairProgress::Restarted => "after a restart",
-        RepairProgress::Rotated => "after its certificate was renewed",
-    };
-    say(&format!("Every configured name is served, {reached}: {}\n", names.join(", ")))?;
-    Ok(exit_code::FINE)
-}
-
-/// The steps that would be made if none before them helped.
-fn show(look: &NameFacts) -> anyhow::Result<u8> {
-    let mut progress = RepairProgress::Ground;
-    loop {
-        let step = look.next(progress);
-        let Some(reached) = step.progress() else {
-            if progress == RepairProgress::Ground {
-                return end(&step, progress, look);
-            }
-            say("Nothing was changed.\n")?;
-            return Ok(exit_code::KNOWN_BAD);
-        };
-        say(&would(&step))?;
-        progress = reached;
-    }
-}
-
-/// The message of a dry run for a step.
-fn would(step: &RepairStep) -> String {
-    match step {
-        RepairStep::Configure(change) => change.diff(),
-        RepairStep::Restart => {
-            "would restart k3s, which reads its configuration only at start (pods keep running)\n".to_owned()
-        }
-        RepairStep::Rotate => {
-            "where a name is still missing then: would stop k3s, `k3s certificate rotate --service k3s-server`, start it\n"
-                .to_owned()
-        }
-        RepairStep::Done | RepairStep::GiveUp(_) => String::new(),
     }
 }
