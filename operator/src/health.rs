@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 /// A reconciliation that takes so long hangs: a thousand targets at the deadline of each take six minutes.
-pub const LONGEST_RECONCILIATION: Duration = Duration::from_mins(30);
+const LONGEST_RECONCILIATION: Duration = Duration::from_mins(30);
 
 /// What this process does about its lease.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]

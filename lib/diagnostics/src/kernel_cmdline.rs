@@ -36,8 +36,7 @@ impl Parameter<'_> {
     }
 
     /// Whether this is `cgroup_disable=` with `memory` in its list.
-    #[must_use]
-    pub fn disables_memory(&self) -> bool {
+    fn disables_memory(&self) -> bool {
         self.names_memory("cgroup_disable")
     }
 }

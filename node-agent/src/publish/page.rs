@@ -113,7 +113,7 @@ impl ReportPage<'_> {
         Timestamp::from_second(self.time.as_second()).unwrap_or(self.time)
     }
 
-    pub(super) fn time_and_trust(&self) -> String {
+    fn time_and_trust(&self) -> String {
         let second = self.second();
         if self.synchronised { second.to_string() } else { format!("{second} (clock not synchronised)") }
     }

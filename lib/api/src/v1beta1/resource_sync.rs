@@ -16,12 +16,12 @@ use crate::names::{LABEL_MAX, LABEL_PATTERN, SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 use crate::schema;
 
 /// Longest `apiVersion`: a group, `/` and a version.
-pub const API_VERSION_MAX: usize = SUBDOMAIN_MAX + 1 + LABEL_MAX;
+const API_VERSION_MAX: usize = SUBDOMAIN_MAX + 1 + LABEL_MAX;
 /// What an `apiVersion` may be: `v1`, `apps/v1`.
-pub const API_VERSION_PATTERN: &str =
+const API_VERSION_PATTERN: &str =
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z]([-a-z0-9]*[a-z0-9])?$";
 /// What a kind may be called.
-pub const KIND_PATTERN: &str = "^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$";
+const KIND_PATTERN: &str = "^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$";
 
 /// The fields of a ResourceSync next to `metadata` and `status`.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]

@@ -15,7 +15,7 @@ use weaver_api::v1beta1::{ClashPolicy, Merge};
 use super::Content;
 
 /// What the API server stores of a `ConfigMap` or `Secret` at most, in bytes of its values.
-pub const MAX_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// And in bytes of its keys and values: its datastore takes no more in one request.
 const MAX_WHOLE: usize = 3 << 19;

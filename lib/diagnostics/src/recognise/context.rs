@@ -8,9 +8,9 @@ use super::slots::{self, Slots};
 use super::{datastore, join, node, services};
 
 /// How `wpa_supplicant` says that it is in a network.
-pub(super) const WIFI_JOINED: &str = "ctrl-event-connected";
+const WIFI_JOINED: &str = "ctrl-event-connected";
 /// How it says that it was refused, each time in two lines.
-pub(super) const WIFI_REFUSED: [&str; 2] = ["reason=wrong_key", "pre-shared key may be incorrect"];
+const WIFI_REFUSED: [&str; 2] = ["reason=wrong_key", "pre-shared key may be incorrect"];
 
 /// Lines that tell something of later ones have one of these.
 pub(super) fn needles() -> impl Iterator<Item = &'static str> {

@@ -22,7 +22,7 @@ pub(super) const STRONG: [&str; 15] = [
     "credential",
 ];
 /// For these only the value is removed: they are parts of many names that are no secrets'.
-pub(super) const WEAK: [&str; 8] = ["key", "auth", "cred", "session", "pass", "signature", "sig", "jwt"];
+const WEAK: [&str; 8] = ["key", "auth", "cred", "session", "pass", "signature", "sig", "jwt"];
 /// How names end that are not those of secrets: of files, units, modes.
 const HARMLESS_ENDS: [&str; 18] = [
     "file",

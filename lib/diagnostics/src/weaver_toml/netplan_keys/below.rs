@@ -61,7 +61,7 @@ pub(super) const NAMESERVERS: Mapping = Mapping {
         ("search-domains", "search: [DOMAIN]"),
     ],
 };
-pub(super) const ACCESS_POINT: Mapping = Mapping {
+const ACCESS_POINT: Mapping = Mapping {
     of: "a Wi-Fi network",
     known: &["band", "bssid", "hidden", "channel", "mode", "password", "auth", "networkmanager"],
     meant: &[
