@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kind::ObjectKind;
 use crate::names::{dns_label, dns_subdomain};
+use crate::v1beta1::{ConflictPolicy, DeletionPolicy, SourceDeletionPolicy};
 
 /// A sound spec with `more` merged into it, one level deep.
 fn spec(more: &Value) -> ConfigMapSyncSpec {

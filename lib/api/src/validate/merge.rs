@@ -74,8 +74,9 @@ pub(super) fn check_copy_name(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::config_map_sync::{Sources, ValidSync, validate};
+    use super::super::config_map_sync::validate;
     use super::super::fault::SpecFault;
+    use super::super::valid_sync::{Sources, ValidSync};
     use crate::v1beta1::ConfigMapSyncSpec;
 
     fn spec_of(source: &Value, targets: &Value, merge: &Value) -> ConfigMapSyncSpec {

@@ -23,11 +23,13 @@ mod merge;
 mod resource_sync;
 mod service_token;
 mod token;
+mod valid_sync;
 mod values;
 
-pub use config_map_sync::{CopyNames, Sources, ValidSync, validate};
+pub use config_map_sync::validate;
 pub use fault::SpecFault;
 pub use generate::{ValidAccount, ValidGenerate};
 pub use resource_sync::{KindName, ValidResource, validate_resource};
 pub use service_token::{ValidServiceToken, secret_name_unchanged, validate_token};
 pub use token::ValidToken;
+pub use valid_sync::{CopyNames, Sources, ValidSync};

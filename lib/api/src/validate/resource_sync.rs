@@ -1,8 +1,9 @@
 //! The rules of a `ResourceSync`: those of a `ConfigMapSync`, and of the kind that it names.
 
-use super::config_map_sync::{ValidSync, validate};
+use super::config_map_sync::validate;
 use super::fault::SpecFault;
 use super::fields::SpecFaults;
+use super::valid_sync::ValidSync;
 use super::values::{api_version, kind};
 use crate::GROUP;
 use crate::kind::ObjectKind;
