@@ -17,6 +17,7 @@ mod selector;
 mod service_account;
 mod service_token;
 mod sync_status;
+mod targets;
 
 pub use config_map_sync::*;
 pub use generate::*;
@@ -27,3 +28,4 @@ pub use selector::*;
 pub use service_account::*;
 pub use service_token::*;
 pub use sync_status::*;
+pub use targets::*;

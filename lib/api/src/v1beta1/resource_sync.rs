@@ -7,11 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::config_map_sync::{
-    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Source, SourceDeletionPolicy, Targets,
+    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Source, SourceDeletionPolicy,
 };
 use super::selector::Selector;
 use super::service_account::ServiceAccountRef;
 use super::sync_status::ConfigMapSyncStatus;
+use super::targets::Targets;
 use crate::names::{LABEL_MAX, LABEL_PATTERN, SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 use crate::schema;
 
