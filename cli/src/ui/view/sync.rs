@@ -1,6 +1,5 @@
 //! A ConfigMapSync or a ResourceSync on a page.
 
-use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -15,59 +14,13 @@ use weaver_diagnostics::finding_text::{clean, clean_lines, cut};
 
 use super::health::{ResourceHealth, ResourceSummary};
 use super::shared_texts::SharedTexts;
-use crate::resource::kind::Kind;
+
+mod sync_key;
+
+pub use self::sync_key::{SyncKey, SyncKind};
 
 /// Characters of a reason: anyone who may write the status controls it.
 const REASON: usize = 64;
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SyncKind {
-    ConfigMap,
-    Resource,
-}
-
-impl From<SyncKind> for Kind {
-    fn from(kind: SyncKind) -> Self {
-        match kind {
-            SyncKind::ConfigMap => Self::ConfigMapSync,
-            SyncKind::Resource => Self::ResourceSync,
-        }
-    }
-}
-
-impl SyncKind {
-    pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Resource];
-
-    pub fn of(kind: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.name() == kind)
-    }
-
-    pub fn name(self) -> &'static str {
-        Kind::from(self).name()
-    }
-
-    /// The first part of the address of its page.
-    pub fn path(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "syncs",
-            Self::Resource => "resources",
-        }
-    }
-}
-
-/// Which sync: there may be one of each kind in a namespace under one name.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SyncKey {
-    pub kind: SyncKind,
-    pub namespace: String,
-    pub name: String,
-}
-
-impl fmt::Display for SyncKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 #[derive(Clone, Debug)]
 pub struct SyncView {
