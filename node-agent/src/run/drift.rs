@@ -38,11 +38,13 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Nothing is watched yet.
-    ///
-    /// # Errors
-    /// The kernel has no more inotify instances.
-    pub fn new() -> io::Result<Self> {
+    /// `None` where the kernel has no more inotify instances, which is logged. Nothing is watched yet.
+    pub fn if_possible() -> Option<Self> {
+        let drift = Self::new();
+        drift.inspect_err(|error| warn!("changes of files are noticed only at the next check: {error}")).ok()
+    }
+
+    fn new() -> io::Result<Self> {
         let events = Inotify::init()?.into_event_stream(vec![0; BUFFER])?;
         Ok(Self { events, names: HashMap::new(), is_pending: false, is_deaf: false })
     }

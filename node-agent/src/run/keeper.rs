@@ -112,7 +112,7 @@ pub async fn keep(
             kernel_log,
             heartbeat,
             backoff,
-            drift: drift(),
+            drift: Drift::if_possible(),
             given: None,
         };
         if let Some(drift) = &mut keeper.drift {
@@ -166,11 +166,6 @@ fn with_slowness(
         findings.extend(load.and_then(HostLoad::judge));
     }
     findings
-}
-
-fn drift() -> Option<Drift> {
-    let drift = Drift::new();
-    drift.inspect_err(|error| warn!("changes of files are noticed only at the next check: {error}")).ok()
 }
 
 /// Returns when a file or a container has changed.
