@@ -90,15 +90,9 @@ impl AccessCache {
     pub const LONGEST_PAUSE: Duration = Duration::from_hours(6);
 
     /// Clients that act as the account are made by `connect`. Answers are used for as long as `lasts`: that bounds how
-    /// long a tenant learns of a namespace in which it has no right any more.
+    /// long a tenant learns of a namespace in which it has no right any more. What is remembered is taken from `share`.
     #[must_use]
-    pub fn new(connect: impl Fn() -> Client + Send + Sync + 'static, lasts: Duration) -> Self {
-        Self::sharing(connect, lasts, MemoryBudget::new(REMEMBERED).share(""))
-    }
-
-    /// The same, with what is remembered taken from this `share`.
-    #[must_use]
-    pub fn sharing(
+    pub fn new(
         connect: impl Fn() -> Client + Send + Sync + 'static,
         lasts: Duration,
         share: Arc<MemoryShare>,

@@ -97,7 +97,7 @@ impl<M: Mint> Tenants<M> {
                         Client::new(service, namespace.clone())
                     };
                     let share = self.remembered.share(&account.namespace);
-                    let access = Arc::new(AccessCache::sharing(connect, self.rights_last, share));
+                    let access = Arc::new(AccessCache::new(connect, self.rights_last, share));
                     held.access = Some((uid.clone(), access.clone()));
                     access
                 }

@@ -26,7 +26,8 @@ fn cache() -> AccessCache {
         Err::<Response<Body>, BoxError>("not to be asked".into())
     });
     let client = Client::new(service, "default");
-    AccessCache::new(move || client.clone(), Duration::from_mins(5))
+    let share = MemoryBudget::new(REMEMBERED).share("team-a");
+    AccessCache::new(move || client.clone(), Duration::from_mins(5), share)
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +108,7 @@ fn asking_within(
         }
     });
     let client = Client::new(service, "default");
-    AccessCache::sharing(move || client.clone(), Duration::from_mins(5), budget.share("team-a"))
+    AccessCache::new(move || client.clone(), Duration::from_mins(5), budget.share("team-a"))
 }
 
 fn names(of: &[&str]) -> Vec<String> {

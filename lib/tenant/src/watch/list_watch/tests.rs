@@ -23,6 +23,7 @@ use tower::BoxError;
 
 use super::{ListWatch, events};
 use crate::access_cache::AccessCache;
+use crate::budget::{MemoryBudget, MemoryShare};
 
 type Meta = PartialObjectMeta<DynamicObject>;
 
@@ -268,6 +269,11 @@ fn word(event: &Item) -> String {
     }
 }
 
+/// What a cache may remember.
+fn share() -> Arc<MemoryShare> {
+    MemoryBudget::new(1 << 20).share("team-a")
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_events_and_errors_are_those_of_kubes_watcher() {
     for (answers, expected) in [lists(), watches(), watches_that_fail()].concat() {
@@ -278,7 +284,7 @@ async fn requests_events_and_errors_are_those_of_kubes_watcher() {
             let of_kube = shown(watcher(maps, config.labels("a=b").fields("metadata.name=c"))).await;
 
             let (client, asked) = answering(answers.clone());
-            let access = AccessCache::new(move || client.clone(), Duration::ZERO);
+            let access = AccessCache::new(move || client.clone(), Duration::ZERO, share());
             let ours = shown(events(Arc::new(access), of(page))).await;
 
             assert_eq!(ours.iter().map(word).collect::<Vec<_>>(), expected);
@@ -308,6 +314,7 @@ async fn a_watch_at_rest_keeps_no_client() {
             Client::new(service, "default")
         },
         Duration::ZERO,
+        share(),
     );
     let none = Arc::strong_count(&clients);
     let mut events = pin!(events::<Meta>(Arc::new(access), of(None)));
