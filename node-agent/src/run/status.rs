@@ -44,7 +44,6 @@ pub struct AgentStatus {
     in_cluster: watch::Sender<Option<Finding>>,
     /// The certificate that a round of checks saw.
     serving: watch::Sender<Option<NodeServing>>,
-    /// Other counters.
     pub counts: EventCounters,
 }
 

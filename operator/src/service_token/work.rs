@@ -41,7 +41,6 @@ use weaver_copies::rights::{Right, for_writer};
 /// What a `ServiceToken` asks for, and who writes it.
 struct ServiceTokenRequest {
     asked: ValidServiceToken,
-    /// The generated accounts.
     wanted: Vec<ValidAccount>,
     writer: Account,
     tenant: TenantClient,

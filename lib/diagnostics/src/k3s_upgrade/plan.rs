@@ -83,7 +83,6 @@ pub struct Facts {
     /// The version of the server that an agent has joined, if known.
     pub server: Option<Version>,
     pub candidate: UpgradeCandidate,
-    /// Free disk space.
     pub free_space: FreeSpace,
 }
 

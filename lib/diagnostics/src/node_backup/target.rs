@@ -1,6 +1,6 @@
 //! Whether a backup may be written somewhere.
 
-use super::volumes::VolumeRoom;
+use super::volumes::{VolumeRoom, mib};
 use crate::host::storage::LEAST_FREE;
 use crate::k3s_upgrade::plan::{MARGIN, UpgradeRefusal};
 
@@ -96,10 +96,6 @@ impl BackupTarget {
         }
         refusals
     }
-}
-
-const fn mib(bytes: u64) -> u64 {
-    bytes.div_ceil(1 << 20)
 }
 
 #[cfg(test)]

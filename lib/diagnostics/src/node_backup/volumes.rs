@@ -111,7 +111,7 @@ impl VolumeRoom {
     }
 }
 
-const fn mib(bytes: u64) -> u64 {
+pub(super) const fn mib(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 

@@ -9,7 +9,6 @@ use super::limits::ConnectionLimits;
 /// What counts about one connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ConnectionState {
-    /// The peer's address.
     pub peer: IpAddr,
     /// Has it shown that it is a client that the server is for?
     pub known: bool,
