@@ -28,7 +28,7 @@
 //! | [`lease`] | what the operator's Lease says, and who else would lead |
 //! | [`minting`] | the Role by which the operator may act as an account |
 //! | [`crds`], [`reference`], [`schema`] | the definitions, and what they say of each field |
-//! | [`v1alpha1`], [`convert`], [`versions`] | the deprecated version, and how versions are kept alike |
+//! | [`v1alpha1`], [`convert`] | the deprecated version, and how versions are kept alike |
 //! | [`webhook`] | where the conversion webhook is, and what it answers |
 //!
 //! ```
@@ -70,7 +70,8 @@ pub mod template;
 pub mod v1alpha1;
 pub mod v1beta1;
 pub mod validate;
-pub mod versions;
+#[cfg(test)]
+mod versions_tests;
 pub mod webhook;
 
 /// The API group of all our kinds.
