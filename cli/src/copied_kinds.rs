@@ -38,9 +38,6 @@ pub async fn all(client: &Client) -> Vec<ObjectKind> {
 
 /// This kind as the API server serves it, at the version that it prefers or at another; `None` where it serves none of
 /// that name, and so has no objects of it.
-///
-/// # Errors
-/// The API server does not say.
 pub async fn served(client: &Client, named: ObjectKind) -> Result<Option<ObjectKind>, kube::Error> {
     let group = match discovery::group(client, named.group()).await {
         Ok(group) => group,

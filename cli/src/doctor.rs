@@ -72,9 +72,6 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
 }
 
 /// Everything, as JSON.
-///
-/// # Errors
-/// It could not be written as JSON.
 pub async fn report() -> anyhow::Result<String> {
     show::json(&look(named_report().as_deref(), None).await)
 }

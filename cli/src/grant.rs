@@ -55,9 +55,6 @@ fn parts(account: &Account, exists: bool, may_mint: bool, missing: &BTreeSet<Rig
 }
 
 /// The objects to create for the account, for the operator's right to act as it, and for its `missing` rights.
-///
-/// # Errors
-/// The API server does not say what exists.
 pub async fn lacking(
     client: &Client,
     account: &Account,

@@ -16,9 +16,6 @@ pub async fn allowed(client: &Client, account: &Account, what: ResourceAttribute
 }
 
 /// The same, and `false` where the user may not ask: granting a right again changes nothing.
-///
-/// # Errors
-/// If it cannot be asked.
 pub async fn known(client: &Client, account: &Account, what: ResourceAttributes) -> anyhow::Result<bool> {
     match ask(client, account, what).await {
         Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(false),

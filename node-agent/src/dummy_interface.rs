@@ -22,9 +22,6 @@ const METRIC: &str = "65535";
 const MAX_MESSAGE: usize = 300;
 
 /// Makes interface, address and route; blocks for a moment.
-///
-/// # Errors
-/// One of them could not be made.
 pub(crate) fn make(root: &HostRoot, ip: &Path) -> Result<(), String> {
     if !exists(root) {
         call(ip, &["link", "add", DEVICE, "type", "dummy"])?;

@@ -43,9 +43,6 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
 }
 
 /// Writes all of the file system of a path to its disk: without that a rename on a FAT is not there.
-///
-/// # Errors
-/// It cannot be opened or written.
 pub fn flush_file_system(path: &Path) -> Result<(), FlushError> {
     let flushed = File::open(path).and_then(|opened| Ok(nix::unistd::syncfs(&opened)?));
     flushed.map_err(|source| FlushError { path: path.to_owned(), source })

@@ -70,9 +70,6 @@ impl NodeLock {
 
     /// The same, but waits for that long while something else changes this node: `waits` gets to know what, once. Blocks
     /// its thread.
-    ///
-    /// # Errors
-    /// As [`Self::take`].
     pub fn take_within(
         state_dir: &Path,
         what: &str,

@@ -12,9 +12,6 @@ use serde::de::DeserializeOwned;
 use weaver_host::durable_file;
 
 /// `None` where there is none, or none that can be parsed: the next run replaces it.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn read<T: DeserializeOwned>(record: &Path) -> anyhow::Result<Option<T>> {
     match std::fs::read(record) {
         Ok(text) => Ok(serde_json::from_slice(&text).ok()),
@@ -24,9 +21,6 @@ pub fn read<T: DeserializeOwned>(record: &Path) -> anyhow::Result<Option<T>> {
 }
 
 /// Writes the record.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn note<T: Serialize>(record: &Path, last: &T) -> anyhow::Result<()> {
     let text = serde_json::to_string(last).context("writing JSON")? + "\n";
     let noted = durable_file::replace(record, text.as_bytes(), 0o644);

@@ -56,9 +56,6 @@ const PAGE: u32 = 50;
 
 /// Fails, with what to do, where the API server does not let this program list its kind. Of several namespaces one is
 /// enough: that another is not there (yet), or not granted, is its own affair, and is logged.
-///
-/// # Errors
-/// If it does not.
 pub async fn is_served<K: Reconcile>(client: &Client, scope: &OperatorScope) -> anyhow::Result<()> {
     let mut refused = Vec::new();
     let namespaces = scope.resource_namespaces();

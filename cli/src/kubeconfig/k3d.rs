@@ -39,9 +39,6 @@ pub async fn source(cluster: &str) -> anyhow::Result<SourceContext> {
 }
 
 /// A client with the administrator's credential.
-///
-/// # Errors
-/// The kubeconfig cannot be used.
 pub async fn client(source: &SourceContext) -> anyhow::Result<Client> {
     // A name that each certificate of k3s has, whatever address the engine publishes.
     let served = ServingName::Dns("kubernetes".to_owned());

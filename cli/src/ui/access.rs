@@ -76,9 +76,6 @@ fn hosts(port: u16) -> Vec<String> {
 
 impl UiAccess {
     /// For pages at this port.
-    ///
-    /// # Errors
-    /// There is no source of random numbers.
     pub fn new(port: u16) -> anyhow::Result<Self> {
         let (prefix, token, session) = (random()?, random()?, random()?);
         Ok(Self {
@@ -175,9 +172,6 @@ fn is_equal(one: &str, other: &str) -> bool {
 }
 
 /// A new secret, as text for an address.
-///
-/// # Errors
-/// There is no source of random numbers.
 pub fn random() -> anyhow::Result<String> {
     let mut bytes = [0; RANDOM];
     let random = rustls::crypto::ring::default_provider().secure_random;

@@ -47,9 +47,6 @@ impl<T> Default for Confirmations<T> {
 
 impl<T> Confirmations<T> {
     /// Keeps what is shown to the user now; returns the token of its confirmation.
-    ///
-    /// # Errors
-    /// There is no source of random numbers.
     pub fn ask(&self, object: SyncKey, what: T, now: Instant) -> anyhow::Result<String> {
         let token = random()?;
         let mut waiting = self.0.lock();

@@ -31,9 +31,6 @@ impl From<&Needed> for ResourceAttributes {
 }
 
 /// The rights that the user lacks to create these, as text; empty where they have all.
-///
-/// # Errors
-/// The API server cannot be asked.
 pub async fn lacking(client: &Client, parts: &[GrantObject]) -> anyhow::Result<Vec<String>> {
     let namespaces: BTreeSet<String> = parts.iter().map(namespace).collect();
     let everything = namespaces.into_iter().map(everything).collect();

@@ -22,9 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const MOST: u32 = 500;
 
 /// All that the API server shows; what it does not show is unknown, with the reason.
-///
-/// # Errors
-/// The API server does not answer.
 pub async fn read(client: &Client) -> anyhow::Result<ClusterVersions> {
     let server = async { client.apiserver_version().await.context("asking the API server") };
     let kubernetes = in_time(server).await?.git_version;

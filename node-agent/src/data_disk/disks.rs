@@ -27,15 +27,9 @@ const LONGEST: usize = 300;
 /// What a test replaces by directories.
 pub trait Disks {
     /// The disks and partitions of this machine.
-    ///
-    /// # Errors
-    /// They cannot be listed.
     fn list(&self) -> anyhow::Result<Vec<BlockDevice>>;
 
     /// Mounts a disk for writing.
-    ///
-    /// # Errors
-    /// It cannot be mounted.
     fn mount(&self, device: &BlockDevice) -> anyhow::Result<OpenDisk>;
 }
 
@@ -51,9 +45,6 @@ pub struct OpenDisk {
 
 impl OpenDisk {
     /// Waits until all that was written is on the disk.
-    ///
-    /// # Errors
-    /// It could not be written.
     pub fn flush(&self) -> Result<(), FlushError> {
         flush_file_system(&self.path)
     }

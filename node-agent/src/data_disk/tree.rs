@@ -35,9 +35,6 @@ pub struct Tree {
 
 impl Tree {
     /// Reads it; a directory that is missing is an empty one.
-    ///
-    /// # Errors
-    /// Something in it cannot be read.
     pub fn read(top: &Path) -> anyhow::Result<Self> {
         let mut tree = Self::default();
         let (mut linked, mut below) = (BTreeSet::new(), vec![PathBuf::new()]);

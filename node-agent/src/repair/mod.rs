@@ -39,9 +39,6 @@ use undo_record::UndoRecord;
 const BEFORE: &str = "weaver-before";
 
 /// Runs the verb; returns the exit code of the process.
-///
-/// # Errors
-/// A change could not be made or undone.
 pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let root = HostRoot::new(args.root.clone());
     let record = || UndoRecord::lock(&root.real(&args.state_dir));

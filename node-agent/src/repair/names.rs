@@ -48,9 +48,6 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// How often a name is removed that is back after the start.
 const ATTEMPTS: usize = 3;
 /// Runs the verb; returns the exit code of the process.
-///
-/// # Errors
-/// A step could not be made.
 pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
     let names = NamesRepair { host: args.host.clone().into(), args, k3s_is_down: Mutex::default() };
     names.host.look_at_k3d().await;

@@ -41,9 +41,6 @@ struct SecretMetadata {
 }
 
 /// Whether k3s is configured not to change its certificate.
-///
-/// # Errors
-/// The API server does not say.
 pub async fn is_frozen(client: &Client) -> anyhow::Result<bool> {
     Ok(annotations(client).await?.get(FROZEN).is_some_and(|value| value == "true"))
 }
@@ -103,9 +100,6 @@ pub async fn forget(
 /// enough: on a machine under load, the first read after a restart of k3s once missed a name that was then served for
 /// good. And the while begins when the Secret has another certificate than `before`: until then k3s may take that one
 /// for the newer, as its `saveInK8s` merges whichever comes last, and serve its names again.
-///
-/// # Errors
-/// The API server does not say.
 pub async fn come_back(
     client: &Client,
     data_dir: &Path,

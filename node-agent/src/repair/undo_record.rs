@@ -52,17 +52,11 @@ impl UndoRecord {
     }
 
     /// The last repair.
-    ///
-    /// # Errors
-    /// The record cannot be read.
     pub fn last(&self) -> anyhow::Result<Option<RepairEntry>> {
         Ok(self.entries()?.pop())
     }
 
     /// Records a repair.
-    ///
-    /// # Errors
-    /// The record cannot be read or written.
     pub fn note(&self, time: Timestamp, codes: &str, changes: &[&FileChange]) -> anyhow::Result<()> {
         let mut entries = self.entries()?;
         // The record of an interrupted repair is this repair's own.
@@ -76,9 +70,6 @@ impl UndoRecord {
     }
 
     /// Forgets the last repair.
-    ///
-    /// # Errors
-    /// The record cannot be read or written.
     pub fn forget_last(&self) -> anyhow::Result<()> {
         let mut entries = self.entries()?;
         entries.pop();

@@ -29,9 +29,6 @@ fn pid_file(runtime_dir: &Path, name: &str) -> PathBuf {
 }
 
 /// Records a running child.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn note(runtime_dir: &Path, name: &str, pid: u32) -> anyhow::Result<()> {
     let text = format!("{pid} {}\n", start_time(pid).unwrap_or(0));
     Ok(durable_file::replace(&pid_file(runtime_dir, name), text.as_bytes(), 0o640)?)
@@ -48,9 +45,6 @@ pub fn forget(runtime_dir: &Path, name: &str) {
 }
 
 /// Ends a child that a former agent left running.
-///
-/// # Errors
-/// It cannot be ended.
 pub async fn stop(runtime_dir: &Path, name: &str) -> anyhow::Result<()> {
     let path = pid_file(runtime_dir, name);
     let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
@@ -81,9 +75,6 @@ async fn end(pid: u32, started: u64) -> anyhow::Result<()> {
 }
 
 /// Sends a signal; a process that has ended is fine.
-///
-/// # Errors
-/// The system refuses.
 pub fn send(pid: u32, signal: Signal) -> anyhow::Result<()> {
     let number = i32::try_from(pid).context("a process number out of range")?;
     match kill(Pid::from_raw(number), signal) {

@@ -76,9 +76,6 @@ impl AgentStatus {
     }
 
     /// Writes the report as it is now.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self) -> anyhow::Result<()> {
         let json = serde_json::to_vec_pretty(&*self.report.borrow())?;
         Ok(durable_file::replace(&self.path, &json, 0o640)?)

@@ -24,9 +24,6 @@ pub struct Upgrade<'a> {
 
 impl Upgrade<'_> {
     /// Writes down how far it has come.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn note(&mut self, phase: UpgradePhase) -> anyhow::Result<()> {
         self.record.phase = phase;
         self.journal.note(&self.record)
@@ -84,9 +81,6 @@ impl Upgrade<'_> {
     }
 
     /// Completes an upgrade that was interrupted; returns the exit code.
-    ///
-    /// # Errors
-    /// The journal cannot be written.
     pub async fn resume(&mut self, resume: UpgradeResume) -> anyhow::Result<u8> {
         let _stop = Stop::listen()?;
         // The program that must be installed has another name by now.
@@ -184,9 +178,6 @@ pub struct Stop {
 
 impl Stop {
     /// From here on they end this process no more.
-    ///
-    /// # Errors
-    /// The system does not let it.
     pub fn listen() -> anyhow::Result<Self> {
         let heard = |kind| signal(kind).context("listening for signals");
         Ok(Self {

@@ -128,9 +128,6 @@ fn not_known<R: Recorded>(path: &Path, text: &str) -> Finding {
 }
 
 /// Writes a record.
-///
-/// # Errors
-/// It cannot be written.
 pub fn note<R: Recorded>(directory: &Path, record: &R) -> anyhow::Result<()> {
     let written = WrittenRecord { by: VERSION, format: R::FORMAT, record };
     let text = serde_json::to_string_pretty(&written).context("writing the journal as JSON")? + "\n";
@@ -147,9 +144,6 @@ impl<R: Recorded> Journal<R> {
     }
 
     /// The same, with the patience of [`NodeLock::take_within`].
-    ///
-    /// # Errors
-    /// As [`Self::lock`].
     pub fn lock_within(
         directory: &Path,
         patience: Duration,
@@ -166,9 +160,6 @@ impl<R: Recorded> Journal<R> {
     }
 
     /// Records the progress of an upgrade.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn note(&self, record: &R) -> anyhow::Result<()> {
         note(&self.directory, record)
     }

@@ -48,9 +48,6 @@ pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
 }
 
 /// Runs `rollback`; returns the exit code of the process.
-///
-/// # Errors
-/// As [`upgrade`].
 pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
     let mut upgrade =
         UpgradeRun::of(&args.node, K3sSource::Previous { sha256: None }, UpgradeRequest::RollBack)?;

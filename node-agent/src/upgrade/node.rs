@@ -77,9 +77,6 @@ impl K3sNode {
     }
 
     /// The unit that runs k3s, or would at the next boot.
-    ///
-    /// # Errors
-    /// systemd does not say.
     pub async fn unit(&self) -> anyhow::Result<Option<K3sUnit>> {
         for role in [Role::Server, Role::Agent] {
             let state = self.systemctl.state(role.unit()).await?;
@@ -98,9 +95,6 @@ impl K3sNode {
     }
 
     /// What would keep k3s from coming back.
-    ///
-    /// # Errors
-    /// The checks could not run.
     pub async fn held_back(&self) -> anyhow::Result<Option<String>> {
         let host = self.host.clone();
         let preflight = tokio::task::spawn_blocking(move || checks::preflight(&host)).await;
@@ -174,9 +168,6 @@ impl K3sNode {
     }
 
     /// Has the operator make a copy, and remove it.
-    ///
-    /// # Errors
-    /// It does not.
     pub async fn prove_copy(&self) -> anyhow::Result<()> {
         let client = self.admin().await.map_err(|why| anyhow!(why))?;
         if copy_proof::prove(&client, self.wait).await? == CopySeen::Paused {

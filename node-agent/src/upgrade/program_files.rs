@@ -50,9 +50,6 @@ impl ProgramFiles {
     }
 
     /// The file of the new program, empty; the remains of a killed writer are not used.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn begin(&self) -> anyhow::Result<Writing> {
         let path = self.staged();
         remove(&path)?;
@@ -62,9 +59,6 @@ impl ProgramFiles {
     }
 
     /// Makes the program before the new one.
-    ///
-    /// # Errors
-    /// It cannot be done.
     pub fn take_previous(&self) -> anyhow::Result<()> {
         link(&self.previous(), &self.staged())
     }
@@ -90,9 +84,6 @@ impl ProgramFiles {
     }
 
     /// Installs the previous program again, which stays the previous one, too.
-    ///
-    /// # Errors
-    /// It cannot be done.
     pub fn put_back(&self) -> anyhow::Result<()> {
         self.take_previous()?;
         self.replace()
@@ -130,18 +121,12 @@ pub struct Writing {
 
 impl Writing {
     /// Writes more of it.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn more(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.hash.update(bytes);
         self.file.write_all(bytes).with_context(|| self.what.clone())
     }
 
     /// Writes all of this file.
-    ///
-    /// # Errors
-    /// One of the two cannot be read or written.
     pub fn copy(&mut self, from: &Path) -> anyhow::Result<()> {
         let mut from = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
         let mut buffer = vec![0; 1 << 20];
@@ -155,9 +140,6 @@ impl Writing {
     }
 
     /// Makes it a program, on its disk; its hash.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn end(self) -> anyhow::Result<String> {
         let Self { file, hash, what } = self;
         file.set_permissions(Permissions::from_mode(0o755)).and_then(|()| file.sync_all()).context(what)?;
@@ -166,9 +148,6 @@ impl Writing {
 }
 
 /// A file's hash.
-///
-/// # Errors
-/// It cannot be read.
 pub fn sha256(path: &Path) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hash));

@@ -66,9 +66,6 @@ impl K3sSource {
     }
 
     /// What is known of it before anything is written.
-    ///
-    /// # Errors
-    /// Its file cannot be read.
     pub async fn look(&self, program: &ProgramFiles) -> anyhow::Result<UpgradeCandidate> {
         Ok(match self {
             Self::File { path, sha256 } => {
@@ -102,9 +99,6 @@ impl K3sSource {
     }
 
     /// Checks a file without copying it, for a dry run. One that may not be run does not report its version.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub async fn judge_in_place(&self, candidate: &mut UpgradeCandidate) -> anyhow::Result<()> {
         let Self::File { path, sha256: named } = self else { return Ok(()) };
         let Some(wanted) = expected(path, named.as_deref())? else { return Ok(()) };
@@ -116,9 +110,6 @@ impl K3sSource {
     }
 
     /// Writes it next to the installed program, and checks it there.
-    ///
-    /// # Errors
-    /// It cannot be fetched, read or written.
     pub async fn stage(
         &self,
         program: &ProgramFiles,
