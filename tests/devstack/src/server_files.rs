@@ -74,6 +74,9 @@ pub fn arguments(layout: &Layout, port: u16, audit: bool, extra: &[String]) -> V
             "--disable=coredns,servicelb,traefik,local-storage,metrics-server",
             // Several servers run at once: what listens at a port of the machine is left out.
             "--kube-controller-manager-arg=secure-port=0",
+            // Each test leaves namespaces, and one takes a hundred lists to delete, each of which waits for SQLite: ten
+            // at once fall behind for as long as the tests run.
+            "--kube-controller-manager-arg=concurrent-namespace-syncs=100",
             "--disable-scheduler",
             "--disable-cloud-controller",
         ]
