@@ -114,32 +114,40 @@ async fn supervise(alone: &mut OwnOperator, reaper: &Reaper) {
 
 #[tokio::test]
 #[ignore = "takes minutes: make test-long"]
-async fn own_server_a_kill_at_any_write_loses_no_copy_and_leaves_none() {
-    for moment in [Moment::Before, Moment::After] {
-        let reaper = Arc::new(Reaper::default());
-        reaper.moment.set(moment).unwrap();
-        let mut alone = OwnOperator::start(|_| reaper.hooks()).await;
-        reaper.pid.store(alone.operator.pid(), Ordering::SeqCst);
-        let mut kills = 0;
-        for write in 1.. {
-            for seen in &reaper.seen {
-                seen.store(0, Ordering::SeqCst);
-            }
-            reaper.at.store(write, Ordering::SeqCst);
-            reaper.struck.store(false, Ordering::SeqCst);
-            let world = alone.world(&format!("kill-{write}"));
-            tokio::select! {
-                () = story(&world) => {}
-                () = supervise(&mut alone, &reaper) => {}
-            }
-            world.finish().await;
-            if !reaper.struck.load(Ordering::SeqCst) {
-                break;
-            }
-            kills += 1;
+async fn own_server_a_kill_before_any_write_loses_no_copy_and_leaves_none() {
+    killed_at_each_write(Moment::Before).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-long"]
+async fn own_server_a_kill_after_any_write_loses_no_copy_and_leaves_none() {
+    killed_at_each_write(Moment::After).await;
+}
+
+async fn killed_at_each_write(moment: Moment) {
+    let reaper = Arc::new(Reaper::default());
+    reaper.moment.set(moment).unwrap();
+    let mut alone = OwnOperator::start(|_| reaper.hooks()).await;
+    reaper.pid.store(alone.operator.pid(), Ordering::SeqCst);
+    let mut kills = 0;
+    for write in 1.. {
+        for seen in &reaper.seen {
+            seen.store(0, Ordering::SeqCst);
         }
-        // Two finalizers, four creates or updates at the least, three deletes, a status or more.
-        assert!(kills >= 10, "{kills} kills {moment:?} a write");
-        println!("{kills} kills, each {moment:?} a write");
+        reaper.at.store(write, Ordering::SeqCst);
+        reaper.struck.store(false, Ordering::SeqCst);
+        let world = alone.world(&format!("kill-{write}"));
+        tokio::select! {
+            () = story(&world) => {}
+            () = supervise(&mut alone, &reaper) => {}
+        }
+        world.finish().await;
+        if !reaper.struck.load(Ordering::SeqCst) {
+            break;
+        }
+        kills += 1;
     }
+    // Two finalizers, four creates or updates at the least, three deletes, a status or more.
+    assert!(kills >= 10, "{kills} kills {moment:?} a write");
+    println!("{kills} kills, each {moment:?} a write");
 }
