@@ -11,17 +11,22 @@ use serde_json::{Value, json};
 use crate::metrics::{ReportedMetrics, health};
 use crate::own::OwnServer;
 use crate::proxy::{Hooks, Proxy};
+use crate::tenant::may;
 use crate::wire::Link;
 use crate::world::{World, eventually};
 
 /// A disposable server with our definitions and RBAC, and an operator that connects to it through a proxy or over a
 /// wire.
 pub struct OwnOperator {
+    /// Before the server, in whose directory its log is.
+    pub operator: OperatorProcess,
     /// The server, not through the proxy.
     pub own: OwnServer,
-    pub operator: OperatorProcess,
     _proxy: Option<Proxy>,
 }
+
+/// Lines of its log that are shown where a test fails.
+const SHOWN: usize = 60;
 
 /// A running operator; killed when dropped.
 pub struct OperatorProcess {
@@ -138,6 +143,14 @@ impl OperatorProcess {
 impl Drop for OperatorProcess {
     fn drop(&mut self) {
         self.kill();
+        if std::thread::panicking() {
+            // With the server, its directory is deleted.
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            eprintln!("the end of {}:", self.log.display());
+            for line in log.lines().skip(log.lines().count().saturating_sub(SHOWN)) {
+                eprintln!("{line}");
+            }
+        }
     }
 }
 
@@ -173,10 +186,11 @@ impl OwnOperator {
 
     async fn by(way: Cluster, own: OwnServer, flags: &[&str], proxy: Option<Proxy>) -> Self {
         own.apply("deploy/rbac/operator.yaml");
+        begins_with_its_rights(&own.client).await;
         let kubeconfig = json!(own.operator_kubeconfig(way).await).to_string();
         std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
         let operator = OperatorProcess::start(&own, "operator", owned(flags));
-        Self { own, operator, _proxy: proxy }
+        Self { operator, own, _proxy: proxy }
     }
 
     /// Starts the operator again after [`OperatorProcess::kill`].
@@ -208,4 +222,19 @@ async fn installed() -> OwnServer {
     let own = OwnServer::start().await;
     own.install().await.unwrap();
     own
+}
+
+/// Waits until the API server allows what the operator asks for first, a moment after it was granted: an operator that
+/// may not list its kind ends, and here no one starts it again.
+async fn begins_with_its_rights(client: &Client) {
+    let (namespace, account) = (weaver_api::OPERATOR_NAMESPACE, weaver_api::OPERATOR_ACCOUNT);
+    for what in [
+        json!({"verb": "list", "group": weaver_api::GROUP, "resource": "configmapsyncs"}),
+        json!({"verb": "create", "group": "coordination.k8s.io", "resource": "leases", "namespace": namespace}),
+    ] {
+        eventually(&format!("the operator is allowed {what}"), || async {
+            if may(client, namespace, account, &what).await { Ok(()) } else { Err(()) }
+        })
+        .await;
+    }
 }

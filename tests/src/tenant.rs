@@ -4,6 +4,7 @@ use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -185,19 +186,9 @@ impl World {
         bindings.delete("target", &DeleteParams::default()).await.unwrap();
     }
 
-    /// Does the API server allow that account `what`, given as a review's `resourceAttributes`?
+    /// The same as [`may`], of this world's server.
     pub async fn may(&self, namespace: &str, account: &str, what: &Value) -> bool {
-        let review: SubjectAccessReview = serde_json::from_value(json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
-            "spec": {
-                "user": format!("system:serviceaccount:{namespace}:{account}"),
-                "groups": ["system:serviceaccounts", "system:authenticated"],
-                "resourceAttributes": what,
-            },
-        }))
-        .unwrap();
-        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
+        may(&self.client, namespace, account, what).await
     }
 
     /// Applies every document of `yaml`, as a user does with what a message printed.
@@ -243,4 +234,19 @@ fn rules(resource: &str, verbs: &[&str]) -> Value {
 
 pub(crate) fn subjects(team: &str) -> Value {
     json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": team}])
+}
+
+/// Does the API server allow that account `what`, given as a review's `resourceAttributes`?
+pub async fn may(client: &Client, namespace: &str, account: &str, what: &Value) -> bool {
+    let review: SubjectAccessReview = serde_json::from_value(json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
+        "spec": {
+            "user": format!("system:serviceaccount:{namespace}:{account}"),
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": what,
+        },
+    }))
+    .unwrap();
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
 }
