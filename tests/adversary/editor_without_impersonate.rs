@@ -126,7 +126,8 @@ async fn who_fills_the_annotations_up_and_writes_at_v1alpha1_copies_no_private_k
     world.holds(&one, "settings", &[("public", "p")]).await;
 
     let attack = Attack::on(&world, &team, "ConfigMapSync", "conf").await;
-    for less in [0, 1, 59, 60, 61, 75, 200, 2_000] {
+    // Conversion is proven for each number of bytes without a server; here, that the policies let it do its work.
+    for less in [0, 60, 2_000] {
         attack.pads_and_strips(less).await;
     }
     attack.takes_the_field().await;
