@@ -131,6 +131,11 @@ pub(super) fn runtime_down(line: &str) -> Option<Details> {
     (!only_informs(line)).then(Details::default)
 }
 
+/// A kubelet that has not looked yet says that its last look was longer ago than Go can count.
+pub(super) fn no_look_at_pods(line: &str) -> Option<Details> {
+    (!line.contains("active 2562047h47m")).then(Details::default)
+}
+
 /// Once is a board that is busy.
 pub(super) fn runtime_late(line: &str) -> Option<Details> {
     let is_a_look =

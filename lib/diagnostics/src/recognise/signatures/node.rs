@@ -65,7 +65,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
         Code::RuntimeHangs,
         &[
-            says("pleg was last seen active "),
+            judged("pleg was last seen active ", node::no_look_at_pods),
             judged("container runtime is down", node::runtime_down),
             known("level=error msg=\"containerd exited: ", runtime::ended),
             known("containerd: exit status ", runtime::ended),
