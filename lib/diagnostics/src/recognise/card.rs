@@ -354,6 +354,21 @@ pub(super) fn wifi_off(_: &str) -> Details {
         .hint()
 }
 
+/// The chip of a Pi, whose driver loads it again, or does not. raspberrypi/linux#3155, raspberrypi/firmware#1403
+pub(super) fn wifi_firmware(_: &str) -> Details {
+    Details::message("the firmware of the Wi-Fi chip has stopped: the node is off the Wi-Fi until it is loaded again")
+        .remedy(
+            Remedy::new(
+                "reboot, and install a newer firmware, if there is one; if it stops again, turn power saving of the Wi-Fi off, or use \
+                 a cable",
+            )
+            .command("sudo apt update && sudo apt install firmware-brcm80211")
+            .command("sudo nmcli connection modify CONNECTION 802-11-wireless.powersave 2")
+            .command("sudo reboot"),
+        )
+        .hint()
+}
+
 /// The card takes several commands at once and loses some.
 pub(super) fn queueing(line: &str, context: &LogContext) -> Option<Details> {
     is_slot_of_card(line, context).then(|| {

@@ -60,6 +60,36 @@ pub(super) fn other_revision(_: &str) -> Details {
     )
 }
 
+/// helm or Flux' controller, which waited for pods, and Flux after its last try. helm#3980, flux2#3446
+pub(super) fn not_in_time(line: &str) -> Option<Details> {
+    let gave_up =
+        ["install retries exhausted", "upgrade retries exhausted"].iter().any(|words| line.contains(words));
+    // Not of a hook, whose job says why.
+    let is_late = ["UPGRADE FAILED", "INSTALLATION FAILED", "elm install failed", "elm upgrade failed"]
+        .iter()
+        .any(|what| line.contains(&format!("{what}: timed out")));
+    if !gave_up && !is_late {
+        return None;
+    }
+    let details = Details::message(if gave_up {
+        "Flux no longer tries to install or upgrade a helm release: an event of its HelmRelease says what failed"
+    } else {
+        "what helm installed was not ready in time, and the revision is on record as failed"
+    });
+    Some(
+        details.remedy(
+            Remedy::new(
+                "see which pods are not Ready, or which Service waits for an address, and why; a longer `--timeout` helps only \
+                 where the board is slow. Then upgrade again, with Flux by the last command",
+            )
+            .command("kubectl -n NAMESPACE get pods,services,pvc")
+            .command("kubectl -n NAMESPACE get events --sort-by=.lastTimestamp | tail -n 20")
+            .command("helm history RELEASE -n NAMESPACE")
+            .command("flux reconcile helmrelease RELEASE -n NAMESPACE --reset"),
+        ),
+    )
+}
+
 pub(super) fn name_in_use(_: &str) -> Details {
     Details::message("a helm release of this name exists in the namespace").remedy(
         Remedy::new(

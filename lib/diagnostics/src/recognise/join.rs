@@ -74,7 +74,8 @@ const WHY: &[&str] = &[
     "network is unreachable",
     "deadline exceeded",
     "Client.Timeout exceeded",
-    "connection reset by peer",
+    // systemctl leaves out the middle of a long line.
+    "reset by peer",
     "TLS handshake timeout",
     "EOF",
 ];
@@ -103,11 +104,12 @@ pub(super) fn no_answer(line: &str) -> Option<Details> {
         return None;
     }
     let why = why(line)?;
-    if let Some(server) = server(line, "et \"https://") {
+    // Go quotes what it asked for since 1.14.
+    if let Some(server) = server(line, "et \"https://").or_else(|| server(line, "Get https://")) {
         return Some(Details::message(format!("the server {server} does not answer this node: {why}")));
     }
     let was_accepted =
-        ["connection reset by peer", "EOF", "deadline exceeded", "Client.Timeout exceeded"].contains(&why);
+        ["reset by peer", "EOF", "deadline exceeded", "Client.Timeout exceeded"].contains(&why);
     was_accepted.then(|| Details::message(format!("the server that this node joins does not answer: {why}")))
 }
 
@@ -193,6 +195,33 @@ pub(super) fn other_server(line: &str) -> Option<Details> {
             .command("sudo cat /var/lib/rancher/k3s/server/node-token"),
         )
     })
+}
+
+/// A server that lost its data, and that the others still have on record; or another one of its name. k3s#4210
+pub(super) fn member_taken(_: &str) -> Details {
+    Details::message("etcd of the cluster has a server of this node's name already").remedy(
+        Remedy::new(
+            "if that is another machine, give this one another name. If it is this one, which lost its data, as with a new card, \
+             delete its Node on another server: etcd forgets it, its pods are started elsewhere, and it can join again. Not the \
+             Node of a server that is only off, which could not come back with the data that it has",
+        )
+        .command("# on another server:")
+        .command("sudo k3s kubectl get nodes -o wide")
+        .command("sudo k3s kubectl delete node NODE"),
+    )
+}
+
+/// etcd of a server that joins asks the others at a port of its own. k3s#11331, k3s#9227
+pub(super) fn peers_silent(_: &str) -> Details {
+    Details::message("etcd of this server gets no answer from etcd of the servers that it joins").remedy(
+        Remedy::new(
+            "allow TCP ports 2379 and 2380 between the servers, and let no proxy be in between: NO_PROXY needs their addresses, \
+             too. Then see whether k3s of the first server runs, and whether it has etcd (`cluster-init`)",
+        )
+        .command("nc -vz ADDRESS-OF-A-SERVER 2380")
+        .command("sudo grep -li proxy /etc/systemd/system/k3s.service.env /etc/default/k3s")
+        .command("# on the first server: sudo ls /var/lib/rancher/k3s/server/db"),
+    )
 }
 
 /// The server's log of a node that comes with another password.

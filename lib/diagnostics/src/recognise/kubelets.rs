@@ -77,6 +77,15 @@ pub(super) fn refused(line: &str) -> Option<Details> {
     })
 }
 
+/// The agent in the same process, which asks who the servers of the cluster are. k3s#5163
+pub(super) fn agent_refused(line: &str) -> Option<Details> {
+    ["provide credentials", "Unauthorized"].iter().any(|answer| line.contains(answer)).then(|| {
+        Details::message("the API server refuses the certificate of this node's agent").remedy(restarted(
+            "it has expired, or is of before a reinstallation; k3s renews it at its start, if that of the server is valid",
+        ))
+    })
+}
+
 /// The kubelet's certificate has the addresses that its node had when k3s started there.
 pub(super) fn other_name(line: &str) -> Option<Details> {
     let used = NameMismatch::read(line)?.used?;

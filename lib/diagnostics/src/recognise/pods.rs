@@ -127,6 +127,15 @@ pub(super) fn without_mount_helper(line: &str) -> Option<Details> {
     })
 }
 
+/// Longhorn brings its volumes to a node by iSCSI.
+pub(super) fn without_iscsi(_: &str) -> Details {
+    Details::message("Longhorn does not run on a node without open-iscsi").remedy(
+        Remedy::new("install it on each node; the pods of Longhorn start again by themselves")
+            .command("sudo apt-get install open-iscsi")
+            .command("sudo systemctl enable --now iscsid"),
+    )
+}
+
 pub(super) fn nfs_fails(line: &str) -> Option<Details> {
     let what = after(line, "mount.nfs: ", &['\n']).filter(|_| is_of_a_mount(line))?;
     let says = |words: &[&str]| words.iter().any(|words| what.contains(words));

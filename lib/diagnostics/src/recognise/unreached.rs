@@ -14,8 +14,9 @@ fn is_host(server: &str) -> bool {
 
 /// Nothing came back from the registry.
 pub(super) fn registry(line: &str) -> Option<Details> {
-    ((line.contains("/v2/") || line.contains("/registry-v2/")) && !asks_the_api_server(line))
-        .then(|| reached(line))?
+    // The last is of Docker before 18.
+    let is_of_a_registry = ["/v2/", "/registry-v2/", "/v1/_ping"].iter().any(|path| line.contains(path));
+    (is_of_a_registry && !asks_the_api_server(line)).then(|| reached(line))?
 }
 
 /// The server that gives tokens for a registry, which is asked before it.

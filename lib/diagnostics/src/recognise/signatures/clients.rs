@@ -44,6 +44,8 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("invalid ownership metadata", helm::not_its_own),
             tells("does not match expected revision ", helm::other_revision),
             tells("and failure policy is 'abort', not 'reinstall'", helm::aborted),
+            judged("timed out waiting for the condition", helm::not_in_time),
+            judged("retries exhausted", helm::not_in_time),
         ],
     ),
     (
@@ -181,6 +183,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("provide credentials ( pods/", kubelets::refuses),
             tells("unable to upgrade connection: unauthorized", kubelets::refuses),
             repeated("failed to ensure lease exists", 6, kubelets::refused),
+            judged("unable to watch for tunnel endpoints", kubelets::agent_refused),
             says("you must be logged in to the server"),
             says("the server has asked for the client to provide credentials"),
             judged("\"reason\":\"unauthorized\"", answers::unauthorized),

@@ -97,6 +97,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             says("can't initialize iptables table"),
             says("can't initialize ip6tables table"),
             says("couldn't load match `"),
+            says("couldn't load match '"),
             says("couldn't find match `"),
             says("not supported, missing kernel module?"),
             says("rule_append failed (no such file or directory)"),
@@ -167,6 +168,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             tells("the wi-fi network could not be found", card::wifi_unknown),
             tells("wi-fi is currently blocked by rfkill", card::wifi_off),
             tells("operation not possible due to rf-kill", card::wifi_off),
+            tells("mailbox indicates firmware halted", card::wifi_firmware),
         ],
     ),
     (

@@ -88,6 +88,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         &[
             judged("/v2/", unreached::registry),
             judged("/registry-v2/", unreached::registry),
+            judged("/v1/_ping", unreached::registry),
             judged("/token?", unreached::tokens),
         ],
     ),

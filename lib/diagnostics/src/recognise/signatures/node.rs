@@ -104,6 +104,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged(" notready", node::listed),
             judged("error dialing backend: ", kubelets::unreachable),
             judged(":10250/containerlogs/", kubelets::unreachable),
+            judged("proxy error from ", kubelets::unreachable),
         ],
     ),
     (
