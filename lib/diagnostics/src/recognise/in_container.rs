@@ -51,7 +51,7 @@ pub(super) fn kernel_parameters(line: &str) -> Option<Details> {
         in_a_container("the kubelet may not set parameters of the kernel").remedy(
             Remedy::new(
                 "with an engine without root, as rootless podman, give the kubelet the feature gate; otherwise start the \
-                 container with `--privileged`",
+                 container with `--privileged`. A k3s without root and without a container takes the gate by `kubelet-arg`",
             )
             .command(FEATURE_GATE),
         )

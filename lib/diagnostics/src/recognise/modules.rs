@@ -77,6 +77,32 @@ pub(super) fn of_another_kernel(line: &str) -> Option<Details> {
     )
 }
 
+/// A pod that makes rules, as that of a Service of type `LoadBalancer`, loads no modules. klipper-lb#34, k3d#1021
+pub(super) fn no_table(line: &str) -> Option<Details> {
+    // A user without the right gets the same words before.
+    if line.contains("Permission denied") {
+        return None;
+    }
+    let family = if line.contains("initialize ip6tables") { "ip6table" } else { "iptable" };
+    let table = after(line, "table `", &['\'']).or_else(|| after(line, "table '", &['\'']))?;
+    let module = ["filter", "nat", "mangle", "raw", "security"]
+        .contains(&table)
+        .then(|| format!("{family}_{table}"))?;
+    let details = Details::message(format!(
+        "{family}s lacks the table {table}: the module {module} is not loaded, or is missing"
+    ));
+    Some(details.remedy(
+        Remedy::new(
+            "load it on the node, and at each start: a pod cannot. If it is not there, reboot after an upgrade of the kernel; on \
+             Ubuntu install the package with the extra modules",
+        )
+        .command(format!("sudo modprobe {module}"))
+        .command(format!("echo {module} | sudo tee /etc/modules-load.d/{module}.conf"))
+        .command("sudo reboot")
+        .command("sudo apt-get install linux-modules-extra-raspi"),
+    ))
+}
+
 /// ipset, by which k3s applies network policies. A user without the right gets other words.
 pub(super) fn no_ip_set(line: &str) -> Option<Details> {
     line.contains("ipset").then(|| {

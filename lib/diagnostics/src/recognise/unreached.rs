@@ -46,14 +46,30 @@ const NO_ANSWER: [&str; 9] = [
     "context deadline exceeded",
 ];
 
+fn nothing_listens(url: &str, is_here: bool) -> Remedy {
+    // microk8s#4724, microk8s#2554
+    let whose = if is_here {
+        ". Docker Desktop and a Docker without root have a `localhost` of their own: name an address of this machine"
+    } else {
+        ""
+    };
+    Remedy::new(format!(
+        "nothing listens at that address and port: start the registry, or correct the port{whose}"
+    ))
+    .command(format!("curl -v {url}/v2/"))
+    .command("# on the registry's machine:")
+    .command("sudo ss -lntp")
+}
+
 fn reached(line: &str) -> Option<Details> {
     let why = NO_NAME
         .into_iter()
         .chain(NO_ANSWER)
         .find(|why| line.contains(why))
         .or_else(|| line.contains("\": EOF").then_some("the connection was closed"))?;
-    let host =
-        after(line, "https://", &['/', '"', ' ']).or_else(|| after(line, "http://", &['/', '"', ' ']))?;
+    let (scheme, host) = ["https://", "http://"]
+        .into_iter()
+        .find_map(|scheme| Some((scheme, after(line, scheme, &['/', '"', ' '])?)))?;
     let details = Details::message(format!("the node does not reach {host}: {why}"));
     if !is_host(host) {
         return Some(details);
@@ -64,7 +80,8 @@ fn reached(line: &str) -> Option<Details> {
         return Some(Details::message(message).remedy(remedy));
     }
     let is_of_a_service = name.split('.').skip(2).any(|label| label == "svc");
-    let is_local = ["localhost", "127.0.0.1"].contains(&name) && line.contains("ull image \"");
+    let is_here = ["localhost", "127.0.0.1"].contains(&name);
+    let is_local = is_here && line.contains("ull image \"");
     let details = details.remedy(if is_of_a_service {
         Remedy::new(
             "this is a Service, whose name only pods can resolve; images are pulled by the node. Make the Service a \
@@ -75,10 +92,11 @@ fn reached(line: &str) -> Option<Details> {
     } else if is_local {
         k3d::localhost()
     } else if why == "connection refused" {
-        Remedy::new("nothing listens at that address and port: start the registry, or correct the port")
-            .command(format!("curl -v https://{host}/v2/"))
-            .command("# on the registry's machine:")
-            .command("sudo ss -lntp")
+        nothing_listens(&format!("{scheme}{host}"), is_here)
+    } else if is_here {
+        Remedy::new("what listens there does not answer, as while it starts: try again; if it stays so, its log says why")
+            .command("docker ps")
+            .command("docker logs --tail 20 REGISTRY")
     } else {
         Remedy::new(
             "check network and DNS on the node, not on the laptop; without a network, import the image from a file",
@@ -87,8 +105,8 @@ fn reached(line: &str) -> Option<Details> {
         .command("ip route")
         .command("sudo k3s ctr images import FILE.tar")
     });
-    // Where nothing listens, or the name is one of the cluster, it does not matter who asks.
-    if is_of_a_service || is_local || why == "connection refused" {
+    // Where nothing listens, or the name is one of the cluster or of this machine, it does not matter who asks.
+    if is_of_a_service || is_here || why == "connection refused" {
         return Some(details);
     }
     Some(docker::advised(details, line, || docker::offline(name)))

@@ -111,6 +111,33 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "sudo reboot",
         "Delegate=",
     ),
+    // The ninth try: whose name, certificate, registry and module it is. k3s#4210, k3s#5163, iotedgedev#359,
+    // microk8s#4724, klipper-lb#34.
+    (
+        r#"level=fatal msg="ETCD join failed: duplicate node name found, please use a unique name for this node""#,
+        "delete node NODE",
+        "node-password",
+    ),
+    (
+        r#"level=warning msg="Unable to watch for tunnel endpoints: the server has asked for the client to provide credentials (get endpoints)""#,
+        "restart k3s-agent",
+        "kubeconfig",
+    ),
+    (
+        r#"Get "http://localhost:5000/v2/": read tcp [::1]:57170->[::1]:5000: read: connection reset by peer"#,
+        "docker logs",
+        "images import",
+    ),
+    (
+        r#"Get "http://127.0.0.1:32000/v2/": dial tcp 127.0.0.1:32000: connect: connection refused"#,
+        "curl -v http://127.0.0.1:32000/v2/",
+        "images import",
+    ),
+    (
+        "iptables v1.8.4 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)",
+        "modprobe iptable_nat",
+        "image",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
