@@ -228,6 +228,7 @@ pub fn server_ca_path(data_dir: &Path) -> PathBuf {
 pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<TextFile, Box<Finding>> {
     let path = server_ca_path(data_dir);
     match root.read(&path) {
+        Ok(Some(file)) if file.text.is_empty() => Err(Box::new(files::empty_ca(&file.path))),
         Ok(Some(file)) => Ok(file),
         Ok(None) => Err(Box::new(files::missing_ca(&path.display().to_string()))),
         Err(error) => Err(Box::new(unread(FileUse::ServerCa, &path, &error))),

@@ -21,7 +21,7 @@ macro_rules! k3s_rows {
         }
         K3sFileUnreadable = "F-03" "k3s-file-unreadable" Fail {
             title: "A file of k3s could not be read.",
-            cause: "Its permissions do not allow it, or the file system has errors.",
+            cause: "Its permissions do not allow it, the file system has errors, or a power cut left it empty.",
             remedy: "run the check as root; look for errors of the card",
             commands: [CHECK, "sudo dmesg --level err"],
         }

@@ -102,6 +102,20 @@ pub fn broken_ca(path: &str, why: &str) -> Finding {
     cannot_read(path, why)
 }
 
+/// A CA that k3s was writing when the power was cut.
+#[must_use]
+pub fn empty_ca(path: &str) -> Finding {
+    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    cannot_read(path, "it is empty, as a power cut leaves a file that is being written").remedy(
+        Remedy::new(
+            "remove what is empty and start k3s again: it has its CA in its datastore, or makes another where that has none; then \
+             export kubeconfigs and join agents again",
+        )
+        .command(format!("sudo find {} -type f -empty -print -delete", quoted(directory)))
+        .command(RESTART_K3S),
+    )
+}
+
 fn cannot_read(path: &str, why: &str) -> Finding {
     Finding::new(Code::K3sFileUnreadable, format!("{path} cannot be read: {why}"))
         .saw(Place::file(path), why)
@@ -167,5 +181,8 @@ mod tests {
         assert_eq!((found.severity(), found.code), (Severity::Unknown, Code::ServingNamesUnknown));
         let found = broken_ca("/ca.crt", "it holds no certificate");
         assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sFileUnreadable));
+        let found = empty_ca("/tls/ca.crt");
+        assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sFileUnreadable));
+        assert_eq!(found.remedy.unwrap().commands[0], "sudo find /tls -type f -empty -print -delete");
     }
 }

@@ -230,6 +230,53 @@ pub(super) fn unreadable(line: &str) -> Option<Details> {
     })
 }
 
+/// A key or a certificate that k3s was writing when the power was cut: it asks whether the file is there, and takes it.
+pub(super) fn empty_key(line: &str) -> Option<Details> {
+    let starts = ["preparing server", "starting kubernetes"].iter().any(|words| line.contains(words));
+    starts.then(|| {
+        let message = "a key or certificate of k3s is empty or damaged: one that it was writing when the power was cut, or one of \
+                       yours, as for the datastore";
+        Details::message(message).remedy(without_empty_files("/var/lib/rancher/k3s/server/tls"))
+    })
+}
+
+/// The same where k3s names the file. `<nil>` is its error of an empty one.
+pub(super) fn empty_key_file(line: &str) -> Option<Details> {
+    let file = after(line, "error loading key from ", &[':', ' ', '"'])?;
+    let directory = file.rsplit_once('/')?.0;
+    (file.contains("/rancher/k3s/") && is_plain(file) && line.contains("<nil>")).then(|| {
+        let message = format!("{file} is empty, as a power cut leaves a file that is being written");
+        Details::message(message).remedy(without_empty_files(&format!("{directory} -maxdepth 1")))
+    })
+}
+
+/// `of`: a directory, and how deep.
+fn without_empty_files(of: &str) -> Remedy {
+    Remedy::new(
+        "remove what is empty and start k3s again: it makes what is missing. Its CA it takes from its datastore; where that has \
+         none, it makes another, and agents and kubeconfigs of the old one are refused",
+    )
+    .command(format!("sudo find {of} -type f -empty -print -delete"))
+    .command(RESTART_K3S)
+}
+
+/// What proves a node to its server: the server's word of one that is empty.
+pub(super) fn empty_password(line: &str) -> Option<Details> {
+    line.contains(" 400 response to ").then(|| {
+        let message = "a node has an empty password, as a power cut leaves a file that is being written: \
+                       /etc/rancher/node/password on it";
+        Details::message(message).remedy(
+            Remedy::new(
+                "on that node, remove the file and start k3s again, which makes another; on the server, delete what it has noted \
+                 of the old one",
+            )
+            .command("sudo find /etc/rancher/node/password -empty -print -delete")
+            .command(RESTART_K3S)
+            .command("sudo k3s kubectl -n kube-system delete secret NODE.node-password.k3s"),
+        )
+    })
+}
+
 /// containerd takes registries from a directory or from its own file, and k3s writes the directory.
 pub(super) fn containerd_mirrors(line: &str) -> Option<Details> {
     line.contains("config_path").then(|| {

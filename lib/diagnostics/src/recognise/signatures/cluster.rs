@@ -98,6 +98,11 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("/etc/rancher/", start::unreadable),
             judged("/var/lib/rancher", start::unreadable),
             judged("failed at step exec spawning ", start::not_executable),
+            judged("failed to find any pem data in ", start::empty_key),
+            judged("does not contain any valid rsa or ecdsa ", start::empty_key),
+            judged("does not contain a valid rsa or ecdsa ", start::empty_key),
+            judged("error loading key from ", start::empty_key_file),
+            judged("node password not set", start::empty_password),
         ],
     ),
     (
