@@ -103,9 +103,12 @@ async fn the_api_server_accepts_the_chart_with_each_value_and_helm_names_what_is
         let path = own.dir().join("list.json");
         std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": list}).to_string())
             .unwrap();
-        let tried =
-            own.kubectl(&["apply", "--dry-run=server", "--validate=strict", "-f", path.to_str().unwrap()]);
-        assert_eq!(tried.lines().count(), list.len(), "{}: {tried}", file.display());
+        // By the client, as Helm 3 and Argo CD do it, and by the server, as Helm 4 and Flux do.
+        for by in ["--server-side=false", "--server-side=true"] {
+            let file_name = path.to_str().unwrap();
+            let tried = own.kubectl(&["apply", by, "--dry-run=server", "--validate=strict", "-f", file_name]);
+            assert_eq!(tried.lines().count(), list.len(), "{}, {by}: {tried}", file.display());
+        }
     }
     assert_eq!(left_out, 2 + 4 + 1);
 
