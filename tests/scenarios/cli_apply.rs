@@ -101,8 +101,8 @@ async fn what_does_not_become_ready_is_undone_and_why_is_said() {
     spec["targets"]["exclude"] = json!(["baz"]);
     let hopeless = manifest(&team, "sync", &spec);
 
-    let said = apply(&["--wait=2", "--rollback-on-failure"], std::slice::from_ref(&hopeless)).await;
-    assert!(!said.done && said.err.contains("is not Ready, not within 2 s: Ready=False ("), "{said:?}");
+    let said = apply(&["--wait=5", "--rollback-on-failure"], std::slice::from_ref(&hopeless)).await;
+    assert!(!said.done && said.err.contains("is not Ready, not within 5 s: Ready=False ("), "{said:?}");
     assert!(said.err.ends_with("sync: its previous state is restored\n"), "{said:?}");
     let after = world.syncs(&team).get("sync").await.unwrap();
     assert_eq!(after.spec.spec, before.spec.spec);
