@@ -213,6 +213,44 @@ fn copy_any_kind() {
     page_works("docs/how-to/copy-any-kind.md", &["team-p", "app-p"], "");
 }
 
+/// Namespaces, two accounts with their rights, and what the examples copy.
+const WHAT_THE_EXAMPLES_NAME: &str = r#"
+for name in depot kiosk stall-1 stall-2 stall-3; do kubectl create namespace $name; done
+kubectl label namespace kiosk example.com/served-by=depot
+for name in courier robot; do
+  kubectl -n depot create serviceaccount $name
+  weaver tenant allow depot $name
+done
+kubectl -n depot label serviceaccount robot weaver.example.com/allow-tokens=true
+for name in depot kiosk stall-1 stall-2 stall-3; do
+  kubectl -n $name create role courier --verb=get,list,watch,create,update,patch,delete \
+    --resource=configmaps,secrets,serviceaccounts,networkpolicies.networking.k8s.io
+  kubectl -n $name create rolebinding courier --role=courier \
+    --serviceaccount=depot:courier --serviceaccount=depot:robot
+done
+kubectl -n depot create role mint --verb=create --resource=serviceaccounts/token
+kubectl -n depot create rolebinding mint --role=mint --serviceaccount=depot:courier
+kubectl -n depot create configmap settings \
+  --from-literal=greeting=hello --from-literal=log-level=info --from-literal=draft=no
+kubectl -n depot create configmap roots --from-literal=ca.crt=one --from-literal=note=first
+kubectl -n depot create configmap extra --from-literal=ca.crt=two --from-literal=note=second
+kubectl -n depot create secret generic password --from-literal=password=open-sesame
+kubectl -n depot label secret password share=true example.com/stage=live
+kubectl create -f - <<'END'
+{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "closed", "namespace": "depot"},
+ "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}}
+END
+"#;
+
+#[test]
+fn api_examples() {
+    page_works(
+        "docs/reference/api-examples.md",
+        &["depot", "kiosk", "stall-1", "stall-2", "stall-3", "stall-"],
+        WHAT_THE_EXAMPLES_NAME,
+    );
+}
+
 #[test]
 fn keep_tokens_in_a_secret() {
     page_works("docs/how-to/keep-tokens-in-a-secret.md", &["team-t"], "");

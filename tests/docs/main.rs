@@ -7,6 +7,7 @@
     reason = "a failed step of a test ends the test"
 )]
 
+mod api_examples;
 mod commands;
 mod generated;
 mod held;

@@ -201,7 +201,7 @@ pub fn page_works(path: &str, namespaces: &[&str], before: &str) {
         // With the tenant's rights still there, so that nothing waits.
         run(
             &format!(
-                "kubectl delete configmapsyncs,servicetokens --all -n {name} --timeout=30s\n\
+                "kubectl delete configmapsyncs,resourcesyncs,servicetokens --all -n {name} --timeout=30s\n\
                  kubectl delete namespace {name} --ignore-not-found --wait=false"
             ),
             Path::new("/"),

@@ -23,6 +23,7 @@ const HEADER: &str = "\
 
 This page is generated from the types in `lib/api` by `make generate`; the API server enforces what it says.
 To change it, change the descriptions there. `kubectl explain` shows the same.
+[Examples of each field](api-examples.md) has manifests.
 
 In a path, `[]` stands for each item of a list and `{}` for each value of a map. A field is required where the
 object around it is given.
