@@ -56,13 +56,13 @@ pub struct ServiceTokenSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountRef>,
 
-    /// Name of the Secret, at most 253 characters. Default: the name of this resource. Cannot be changed, added
-    /// or removed later.
+    /// Name of the Secret: a DNS subdomain of at most 253 characters. Default: the name of this resource. Cannot be
+    /// changed, added or removed later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub secret_name: Option<String>,
 
-    /// Audiences of the token, at most 16. Default: the API server's own audience.
+    /// Audiences of the token, at most 16, of at most 253 characters each. Default: the API server's own audience.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub audiences: Vec<String>,

@@ -105,7 +105,8 @@ pub struct ConfigMapSyncSpec {
     )]))]
     pub targets: Option<Targets>,
 
-    /// Which keys are copied, and under what names. Default: all, unchanged.
+    /// Which keys are copied, and under what names: letters, digits, `-`, `_` and `.`, at most 253 characters each.
+    /// Default: all, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Keys>,
 
@@ -182,12 +183,12 @@ pub struct Source {
     /// Kind of the source, and of its copies. Default: ConfigMap.
     pub kind: SourceKind,
 
-    /// Namespace of the source: at most 63 characters.
+    /// Namespace of the source: a DNS label of at most 63 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = LABEL_PATTERN))]
     pub namespace: Option<String>,
 
-    /// Name of the source: at most 253 characters.
+    /// Name of the source: a DNS subdomain of at most 253 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
@@ -269,7 +270,7 @@ pub struct Keys {
     )]
     pub include: Vec<String>,
 
-    /// These keys are not copied, at most 256.
+    /// These keys are not copied, at most 256. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 256),
@@ -278,7 +279,7 @@ pub struct Keys {
     )]
     pub exclude: Vec<String>,
 
-    /// Names that keys have in the copies, by their names in the source; at most 256.
+    /// Names that keys have in the copies, by their names in the source; at most 256. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 256,

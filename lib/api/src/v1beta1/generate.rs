@@ -48,8 +48,8 @@ pub struct Generate {
     #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = KEY_TEMPLATE))]
     pub key: Option<String>,
 
-    /// Labels of the accounts, at most 16; values are templates of at most 63 characters. Keys of Kubernetes'
-    /// own, of this operator's and of tools that track what they deploy are refused.
+    /// Labels of the accounts, at most 16; values are templates of at most 63 characters. Keys of Kubernetes' own, of
+    /// this operator's and of tools that track what they deploy are refused. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 16,
@@ -58,8 +58,8 @@ pub struct Generate {
     ))]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations of the accounts, at most 16; values are templates of at most 256 characters. The same keys
-    /// are refused.
+    /// Annotations of the accounts, at most 16; values are templates of at most 256 characters. The same keys are
+    /// refused. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 16,
@@ -68,7 +68,7 @@ pub struct Generate {
     ))]
     pub annotations: BTreeMap<String, String>,
 
-    /// Audiences of the tokens, at most 16. Default: the API server's own audience.
+    /// Audiences of the tokens, at most 16, of at most 253 characters each. Default: the API server's own audience.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub audiences: Vec<String>,

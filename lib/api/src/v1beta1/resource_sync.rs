@@ -191,24 +191,24 @@ impl From<ResourceSyncSpec> for ConfigMapSyncSpec {
     ),
 ]))]
 pub struct ResourceSource {
-    /// API group and version of the source, such as `apps/v1`, or `v1` for the core group; and of its copies. The group
-    /// cannot be changed. There is no default.
+    /// API group and version of the source and of its copies, at most 317 characters: `apps/v1`, or `v1` for the core
+    /// group. The group cannot be changed. There is no default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = API_VERSION_MAX), regex(pattern = API_VERSION_PATTERN))]
     pub api_version: Option<String>,
 
-    /// Kind of the source, such as `Deployment`, and of its copies; it cannot be changed. Some kinds are never copied:
-    /// docs/how-to/copy-any-kind.md has the list. There is no default.
+    /// Kind of the source, such as `Deployment`, of at most 63 characters, and of its copies; it cannot be changed.
+    /// Some kinds are never copied: docs/how-to/copy-any-kind.md has the list. There is no default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = KIND_PATTERN))]
     pub kind: Option<String>,
 
-    /// Namespace of the source: at most 63 characters.
+    /// Namespace of the source: a DNS label of at most 63 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = LABEL_PATTERN))]
     pub namespace: Option<String>,
 
-    /// Name of the source: at most 253 characters.
+    /// Name of the source: a DNS subdomain of at most 253 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,

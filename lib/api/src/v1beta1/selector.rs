@@ -12,7 +12,7 @@ use crate::schema;
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Selector {
-    /// Labels that must exist with exactly these values, at most 32.
+    /// Labels that must exist with exactly these values, at most 32; values of at most 63 characters. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 32,
@@ -20,7 +20,7 @@ pub struct Selector {
     ))]
     pub match_labels: BTreeMap<String, String>,
 
-    /// Further requirements, at most 16.
+    /// Further requirements, at most 16. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_expressions: Vec<Expression>,
@@ -97,7 +97,7 @@ pub struct Expression {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<Operator>,
 
-    /// Values of the label, each once, at most 64.
+    /// Values of the label, each once, at most 64, of at most 63 characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),

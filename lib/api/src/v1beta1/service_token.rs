@@ -76,8 +76,8 @@ pub struct ServiceTokenSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<Writer>,
 
-    /// Name of the Secret, at most 253 characters. Default: the name of this resource; the status has the name
-    /// in use. Cannot be changed, added or removed later.
+    /// Name of the Secret: a DNS subdomain of at most 253 characters. Default: the name of this resource; the status
+    /// has the name in use. Cannot be changed, added or removed later.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub secret_name: Option<String>,
@@ -132,7 +132,7 @@ pub struct Token {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountRef>,
 
-    /// Audiences of the token, at most 16. Default: the API server's own audience.
+    /// Audiences of the token, at most 16, of at most 253 characters each. Default: the API server's own audience.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub audiences: Vec<String>,

@@ -16,8 +16,8 @@ use crate::schema;
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Targets {
-    /// Names of namespaces that receive a copy, each once, at most 1000. Namespaces that do not
-    /// exist yet get their copy when they are created.
+    /// Names of namespaces that receive a copy, each once, at most 1000. Namespaces that do not exist yet get their
+    /// copy when they are created. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 1_000),
@@ -28,7 +28,7 @@ pub struct Targets {
 
     /// Namespaces whose name matches a pattern such as `app-*` receive a copy too. `*` stands for any number of
     /// characters, `?` for one, and each pattern has at least one of them. Each once, at most 32, of at most 63
-    /// characters.
+    /// characters. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -37,11 +37,11 @@ pub struct Targets {
     )]
     pub patterns: Vec<String>,
 
-    /// Namespaces with these labels receive a copy too. An empty selector selects every namespace.
+    /// Namespaces with these labels receive a copy too. An empty selector selects every namespace. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<Selector>,
 
-    /// Names of namespaces that receive none, whatever the three above say; each once, at most 1000.
+    /// Names of namespaces that receive none, whatever the three above say; each once, at most 1000. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 1_000),
@@ -50,9 +50,9 @@ pub struct Targets {
     )]
     pub exclude: Vec<String>,
 
-    /// Name of the copies: at most 253 characters. Not with `namePrefix` and `nameSuffix`; nor with `source.selector`,
-    /// but where sources are merged, which needs it.
-    /// Default, and the meaning of null: the name of the source.
+    /// Name of the copies: a DNS subdomain of at most 253 characters. Not with `namePrefix` and `nameSuffix`; nor with
+    /// `source.selector`, but where sources are merged, which needs it. Default, and the meaning of null: the name of
+    /// the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
@@ -68,7 +68,7 @@ pub struct Targets {
     pub name_suffix: Option<String>,
 
     /// Labels that the copies have in addition to the source's, at most 32; values of at most 63 characters. Keys of
-    /// Kubernetes' own, of this operator's and of tools that track what they deploy are refused.
+    /// Kubernetes' own, of this operator's and of tools that track what they deploy are refused. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 32,
@@ -77,8 +77,8 @@ pub struct Targets {
     ))]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations that the copies have in addition to the source's, at most 32; values of at most 4096 characters.
-    /// The same keys are refused.
+    /// Annotations that the copies have in addition to the source's, at most 32; values of at most 4096 characters. The
+    /// same keys are refused. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
         "maxProperties" = 32,
