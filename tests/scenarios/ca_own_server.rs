@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DeleteParams};
+use kube::api::Api;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::json;
 use weaver_devstack::server::ServerOrigin;
@@ -48,8 +48,6 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_wh
     let (mut alone, wire) = OwnOperator::behind_wire(&["--lease", "12"]).await;
     let mut world = alone.world("ca");
     let (team, foo) = world.synced().await;
-    let kept: Api<Secret> = Api::namespaced(world.client.clone(), "kube-system");
-    kept.delete("k3s-serving", &DeleteParams::default()).await.unwrap();
     let tls = alone.own.server.data_dir().join("server/tls");
     let ca = |file| fs::read_to_string(tls.join(file)).unwrap();
     let before = ca("server-ca.crt");
@@ -59,6 +57,11 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_wh
         rotate_ca(&alone.own, &tls);
     }
     alone.own.server.stop().unwrap();
+    // Of two certificates with the same names k3s serves the one that it saw last, which may be the old one of its Secret.
+    let mut drop_ins = alone.own.server.config_path().into_os_string();
+    drop_ins.push(".d");
+    fs::create_dir_all(&drop_ins).unwrap();
+    fs::write(Path::new(&drop_ins).join("renewed.yaml"), "tls-san+: [renewed.example]\n").unwrap();
     let of_the_old_one = ["serving-kube-apiserver.crt", "serving-kube-apiserver.key", "dynamic-cert.json"];
     for file in of_the_old_one.into_iter().chain(SERVER_CA.into_iter().filter(|_| is_testbed)) {
         fs::remove_file(tls.join(file)).unwrap();
@@ -66,6 +69,14 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_wh
     alone.own.server.restart_after_stop().unwrap();
     assert_ne!(ca("server-ca.crt"), before);
     let client = client_of(&alone.own.server.kubeconfig()).await;
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
+    eventually("the Secret has the new certificate", || async {
+        let secret = secrets.get_opt("k3s-serving").await.map_err(|error| error.to_string())?;
+        let all = secret.and_then(|secret| secret.metadata.annotations).unwrap_or_default();
+        let is_there = all.contains_key("listener.cattle.io/cn-renewed.example");
+        is_there.then_some(()).ok_or_else(|| format!("{all:?}"))
+    })
+    .await;
     (alone.own.client, world.client) = (client.clone(), client);
 
     // It is shut out, and does not end by itself: the agent may be about to write the new CA.
