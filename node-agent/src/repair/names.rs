@@ -26,6 +26,7 @@ use weaver_diagnostics::{
     finding_text,
     k3s_config::Effective,
     name_repair::{self, RepairProgress, RepairStep},
+    serving::HandshakeOutcome,
 };
 
 use self::outcome::{NameFacts, end, nothing_to_prove, show};
@@ -45,6 +46,8 @@ const POLL: Duration = Duration::from_millis(500);
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// For one answer to whether the API is ready.
 const ANSWER: Duration = Duration::from_secs(5);
+/// Longest time for taking names from the list before a renewal.
+const FORGETTING: Duration = Duration::from_secs(15);
 /// How often a name is removed that is back after the start.
 const ATTEMPTS: usize = 3;
 /// Runs the verb; returns the exit code of the process.
@@ -113,7 +116,10 @@ impl NamesRepair {
                 RepairStep::Done | RepairStep::GiveUp(_) => return end(&step, progress, &look),
                 RepairStep::Configure(change) => self.configure(&record, change)?,
                 RepairStep::Restart => self.restart(&look.effective, false).await?,
-                RepairStep::Rotate => self.restart(&look.effective, true).await?,
+                RepairStep::Rotate => {
+                    self.forget_missing(&look).await;
+                    self.restart(&look.effective, true).await?;
+                }
             }
             is_confirmed = matches!(step, RepairStep::Done);
             progress = step.progress().unwrap_or(progress);
@@ -148,6 +154,22 @@ impl NamesRepair {
         let frozen = frozen.map_err(|error| format!("{error:#}"));
         let checks::Preflight { findings, effective } = preflight;
         Ok(NameFacts { preflight: findings, effective, drop_in, check, frozen })
+    }
+
+    /// The list next to the old certificate must not have the names that it lacks: of two certificates with the same
+    /// list k3s serves the one that it saw last, and that can be the old one, from the Secret.
+    async fn forget_missing(&self, look: &NameFacts) {
+        let missing = look.check.seen.iter().filter(|(_, seen)| seen.outcome == HandshakeOutcome::NotServed);
+        let missing: Vec<_> = missing.map(|(wanted, _)| wanted.name.to_string()).collect();
+        let data_dir = self.real(&self.host.data_dir(&look.effective));
+        progress("removing from its list the names that its certificate lacks");
+        let Ok(client) = self.client().await else { return };
+        // The certificate is renewed all the same: k3s adds each name again that a client asks for meanwhile.
+        if let Ok(Err(error)) =
+            timeout(FORGETTING, serving_secret::forget(&client, &data_dir, &missing)).await
+        {
+            progress(&format!("{error:#}"));
+        }
     }
 
     async fn client(&self) -> anyhow::Result<Client> {
