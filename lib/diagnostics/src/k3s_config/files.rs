@@ -106,14 +106,19 @@ pub fn broken_ca(path: &str, why: &str) -> Finding {
 #[must_use]
 pub fn empty_ca(path: &str) -> Finding {
     let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-    cannot_read(path, "it is empty, as a power cut leaves a file that is being written").remedy(
-        Remedy::new(
-            "remove what is empty and start k3s again: it has its CA in its datastore, or makes another where that has none; then \
-             export kubeconfigs and join agents again",
-        )
-        .command(format!("sudo find {} -type f -empty -print -delete", quoted(directory)))
-        .command(RESTART_K3S),
+    cannot_read(path, "it is empty, as a power cut leaves a file that is being written")
+        .remedy(without_empty_files(&quoted(directory)))
+}
+
+/// What helps where k3s finds files that a power cut left empty. `of`: the directory, and how deep: arguments of `find`.
+#[must_use]
+pub fn without_empty_files(of: &str) -> Remedy {
+    Remedy::new(
+        "remove what is empty and start k3s again: it makes what is missing. Its CA it takes from its datastore; where that has \
+         none, it makes another, and agents and kubeconfigs of the old one are refused",
     )
+    .command(format!("sudo find {of} -type f -empty -print -delete"))
+    .command(RESTART_K3S)
 }
 
 fn cannot_read(path: &str, why: &str) -> Finding {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::details::{Details, after, is_plain};
 use crate::finding::{RESTART_K3S, Remedy};
+use crate::k3s_config::files::without_empty_files;
 
 /// SQLite's words are those of each program that has it inside.
 pub(super) fn of_kine(line: &str) -> Option<Details> {
@@ -248,16 +249,6 @@ pub(super) fn empty_key_file(line: &str) -> Option<Details> {
         let message = format!("{file} is empty, as a power cut leaves a file that is being written");
         Details::message(message).remedy(without_empty_files(&format!("{directory} -maxdepth 1")))
     })
-}
-
-/// `of`: a directory, and how deep.
-fn without_empty_files(of: &str) -> Remedy {
-    Remedy::new(
-        "remove what is empty and start k3s again: it makes what is missing. Its CA it takes from its datastore; where that has \
-         none, it makes another, and agents and kubeconfigs of the old one are refused",
-    )
-    .command(format!("sudo find {of} -type f -empty -print -delete"))
-    .command(RESTART_K3S)
 }
 
 /// What proves a node to its server: the server's word of one that is empty.
