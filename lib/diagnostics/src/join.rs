@@ -28,7 +28,7 @@ pub enum JoinProbe {
 }
 
 /// How the node that joins asks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joining<'a> {
     /// What this node is called.
     pub own: Option<&'a str>,

@@ -50,6 +50,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 const FORGETTING: Duration = Duration::from_secs(15);
 /// How often a name is removed that is back after the start.
 const ATTEMPTS: usize = 3;
+
 /// Runs the verb; returns the exit code of the process.
 pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
     let names = NamesRepair { host: args.host.clone().into(), args, k3s_is_down: Mutex::default() };

@@ -21,7 +21,7 @@ const WATCHED: [&str; 20] = [
     "/etc/ssh/ssh_host_ed25519_key.pub",
     "/etc/ssh/ssh_host_ecdsa_key",
     "/etc/ssh/ssh_host_ecdsa_key.pub",
-    "/etc/rancher/node/password",
+    NODE_PASSWORD,
     "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml",
     "/etc/netplan/90-weaver.yaml",
     "/etc/fstab",
@@ -37,9 +37,11 @@ const WATCHED: [&str; 20] = [
     "/etc/default/raspi-firmware",
 ];
 /// Directories all of whose files are watched: what k3s makes once and lives by.
-const IDENTITY: [&str; 2] = [OF_K3S[0], "/var/lib/weaver/webhook"];
+const IDENTITY: [&str; 2] = [K3S_TLS, "/var/lib/weaver/webhook"];
 /// A real k3s does not flush these: a cut may leave them empty. The drop-in of k3s.service removes those.
-const OF_K3S: [&str; 2] = ["/var/lib/rancher/k3s/server/tls", "/etc/rancher/node/password"];
+const UNFLUSHED: [&str; 2] = [K3S_TLS, NODE_PASSWORD];
+const K3S_TLS: &str = "/var/lib/rancher/k3s/server/tls";
+const NODE_PASSWORD: &str = "/etc/rancher/node/password";
 pub const TOKEN_FILE: &str = "/var/lib/weaver/k3s.token";
 pub const K3S: &str = "/usr/local/bin/k3s";
 pub const UPGRADE: &str = "/var/lib/weaver/k3s-upgrade.json";
@@ -141,7 +143,7 @@ pub fn judge(now: &FileContents, before: &FileContents, after: &FileContents) ->
 
 /// Whether k3s' next start removes it, and k3s makes it again.
 fn is_removed(path: &str, content: &[u8]) -> bool {
-    content.is_empty() && OF_K3S.iter().any(|directory| Path::new(path).starts_with(directory))
+    content.is_empty() && UNFLUSHED.iter().any(|of_k3s| Path::new(path).starts_with(of_k3s))
 }
 
 /// What is written next to a file before it takes its name, by us and by k3s, and what k3s writes more than once.
