@@ -8,7 +8,7 @@ use futures::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, VersionMatch};
 use kube::core::object::HasStatus;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Config as ControllerConfig};
@@ -24,7 +24,7 @@ use weaver_api::ownership::{
     LONGEST_MARK, PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_SOURCE_ANNOTATION,
 };
 use weaver_api::schema::is_reserved;
-use weaver_api::v1beta1::ResourceSync;
+use weaver_api::v1beta1::{ConfigMapSync, ResourceSync, ServiceToken};
 use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 
 use crate::controller::kind::Reconcile;
@@ -54,14 +54,36 @@ const GRACE: Duration = Duration::from_mins(2);
 /// Objects in a page of a list. Tenants write them, and one may have more than a MiB.
 const PAGE: u32 = 50;
 
+/// Fails where this program cannot list `ConfigMapSync`s, with what to do. Those who copy do not wait for a right on
+/// another kind that they do not need: its watch tries again and again.
+///
+/// The kinds are asked for at once: a start waits for this.
+pub async fn are_served(client: &Client, scope: &OperatorScope) -> anyhow::Result<()> {
+    let (syncs, resources, tokens) = tokio::join!(
+        Box::pin(is_served::<ConfigMapSync>(client, scope)),
+        Box::pin(is_served::<ResourceSync>(client, scope)),
+        Box::pin(is_served::<ServiceToken>(client, scope)),
+    );
+    syncs?;
+    for (kind, served) in [("ResourceSyncs", resources), ("ServiceTokens", tokens)] {
+        if let Err(error) = served {
+            warn!(code = log_code::KIND_NOT_SERVED, "{kind} are not reconciled: {error:#}");
+        }
+    }
+    Ok(())
+}
+
 /// Fails, with what to do, where the API server does not let this program list its kind. Of several namespaces one is
 /// enough: that another is not there (yet), or not granted, is its own affair, and is logged.
-pub async fn is_served<K: Reconcile>(client: &Client, scope: &OperatorScope) -> anyhow::Result<()> {
+async fn is_served<K: Reconcile>(client: &Client, scope: &OperatorScope) -> anyhow::Result<()> {
+    // As the API server has it in memory. For the newest state it waits for its database, with k3s' for up to 0.1 s; and
+    // at version 0 there are no limits.
+    let any = ListParams::default().limit(1).at("1").matching(VersionMatch::NotOlderThan);
     let mut refused = Vec::new();
     let namespaces = scope.resource_namespaces();
     for namespace in &namespaces {
         let resources: Api<DeserializeGuard<K>> = api(client, namespace.as_deref());
-        if let Err(error) = call(resources.list(&ListParams::default().limit(1))).await {
+        if let Err(error) = call(resources.list(&any)).await {
             let remedy = remedy(&error, &K::kind(&()), namespace.as_deref());
             refused.push(anyhow::Error::new(error).context(remedy));
         }
@@ -304,7 +326,35 @@ fn wake<K: Declares>(change: NamespaceChange<'_>, all: bool, context: &Context<K
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
     use kube::core::Status;
+    use parking_lot::Mutex;
+    use tokio::time::{Instant, sleep};
+    use tower::BoxError;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_asks_for_one_object_of_each_kind_and_for_all_kinds_at_once() {
+        const ANSWERED_AFTER: Duration = Duration::from_millis(100);
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let (uris, begun) = (asked.clone(), Instant::now());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            uris.lock().push(request.uri().to_string());
+            async {
+                sleep(ANSWERED_AFTER).await;
+                let list = r#"{"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}"#;
+                Ok::<_, BoxError>(Response::new(Body::from(list.as_bytes().to_vec())))
+            }
+        });
+        are_served(&Client::new(service, "default"), &OperatorScope::Everywhere).await.unwrap();
+        assert!(begun.elapsed() < ANSWERED_AFTER * 2, "one after the other");
+        let mut asked = asked.lock().clone();
+        asked.sort();
+        for (uri, kind) in asked.iter().zip(["configmapsyncs", "resourcesyncs", "servicetokens"]) {
+            assert!(uri.contains(&format!("/{kind}?")) && uri.contains("limit=1&resourceVersion=1"), "{uri}");
+        }
+        assert_eq!(asked.len(), 3);
+    }
 
     #[test]
     fn of_our_own_kinds_what_nothing_reads_is_not_kept() {

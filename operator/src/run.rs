@@ -29,7 +29,7 @@ use crate::controller::kind::{Context, Reconcile};
 use crate::controller::permits::Permits;
 use crate::controller::state::States;
 use crate::controllers::{
-    OperatorWatches, UNREACHABLE, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
+    OperatorWatches, UNREACHABLE, are_served, is_read_of_sync, is_read_of_token, logged, wake_the_concerned,
 };
 use crate::counted::{Counted, CountedMinter};
 use crate::health::{Leadership, LoopHeartbeat, ProcessHealth};
@@ -79,14 +79,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         health: health.clone(),
     };
     let [client, transport, leases] = clients(&config, &fence, seen).await?;
-    is_served::<ConfigMapSync>(&client, &options.namespaces).await?;
-    if let Err(error) = is_served::<ResourceSync>(&client, &options.namespaces).await {
-        warn!(code = log_code::KIND_NOT_SERVED, "ResourceSyncs are not reconciled: {error:#}");
-    }
-    // Those who copy do not wait for a right that they do not need; its watch tries again and again.
-    if let Err(error) = is_served::<ServiceToken>(&client, &options.namespaces).await {
-        warn!(code = log_code::KIND_NOT_SERVED, "ServiceTokens are not reconciled: {error:#}");
-    }
+    are_served(&client, &options.namespaces).await?;
     let mut signals = Signals::install().context("installing the handlers of signals")?;
     let admin = Admin::new(metrics.clone(), health.clone(), fence.clone());
     let leases = Leases::new(leases, process, options.priority, timing, fence.clone(), health.clone());
