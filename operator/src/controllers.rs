@@ -54,6 +54,9 @@ const GRACE: Duration = Duration::from_mins(2);
 /// Objects in a page of a list. Tenants write them, and one may have more than a MiB.
 const PAGE: u32 = 50;
 
+/// The same of namespaces. Nothing begins before all are known, and their metadata is a quarter of a MiB at most.
+const NAMESPACES_PAGE: u32 = 250;
+
 /// Fails where this program cannot list `ConfigMapSync`s, with what to do. Those who copy do not wait for a right on
 /// another kind that they do not need: its watch tries again and again.
 ///
@@ -137,7 +140,7 @@ impl OperatorWatches {
             let asked = WatchRequests::of(K::url_path(&(), namespace), None);
             let heartbeat = self.heartbeat::<K>(asked, number, namespaces.len());
             with_backoff(
-                watcher::watcher(api(&self.client, namespace), self.config()),
+                watcher::watcher(api(&self.client, namespace), self.config(PAGE)),
                 WatchBackoff::up_to(LONGEST_PAUSE),
             )
             .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))
@@ -173,7 +176,8 @@ impl OperatorWatches {
             let field = name.as_ref().map(|name| format!("metadata.name={name}"));
             let asked = WatchRequests::of(Namespace::url_path(&(), None), field.as_deref());
             let heartbeat = self.heartbeat::<Namespace>(asked, number, names.len());
-            let config = field.iter().fold(self.config(), |config, field| config.fields(field));
+            let all = self.config(NAMESPACES_PAGE);
+            let config = field.iter().fold(all, |config, field| config.fields(field));
             with_backoff(watcher::watcher(namespaces, config), WatchBackoff::up_to(LONGEST_PAUSE))
                 .inspect_ok(move |_| heartbeat.seen_event())
         });
@@ -193,10 +197,10 @@ impl OperatorWatches {
         self.health.watch(name, self.length + GRACE, asked)
     }
 
-    fn config(&self) -> watcher::Config {
+    fn config(&self, page: u32) -> watcher::Config {
         #[expect(clippy::expect_used, reason = "--watch takes at most 300 s")]
         let seconds = u32::try_from(self.length.as_secs()).expect("the length of a watch fits into 32 bits");
-        watcher::Config::default().page_size(PAGE).timeout(seconds)
+        watcher::Config::default().page_size(page).timeout(seconds)
     }
 }
 
