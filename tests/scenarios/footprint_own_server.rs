@@ -1,6 +1,9 @@
-//! Objects that are not copied cost the operator nothing, and many sources of a tenant one watch.
+//! Objects that are not copied cost the operator nothing, many sources of a tenant one watch, and at a start what is in
+//! sync one read.
 
-use serde_json::json;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::memory::ProcessMemory;
 use weaver_tests::tenant::TARGET;
@@ -86,5 +89,39 @@ async fn own_server_the_sources_of_a_tenant_with_many_syncs_are_watched_as_one_w
         world.config_map(&team, name, &[("a", "3")]).await;
         world.holds(&foo, name, &[("a", "3")]).await;
     }
+    world.finish().await;
+}
+
+/// From the API server's memory: a watch has shown them before.
+#[tokio::test]
+async fn own_server_a_start_reads_a_source_and_a_copy_that_are_in_sync_and_not_from_the_database() {
+    let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
+    let world = alone.world("start");
+    let (_, foo) = world.synced().await;
+    alone.operator.kill();
+    let agent = |event: &Value| event["userAgent"].as_str().unwrap_or_default().to_owned();
+    let before: BTreeSet<String> = world.audit.events().iter().map(agent).collect();
+    alone.restart_operator();
+    let reads = || {
+        let is_read = |event: &&Value| {
+            event["verb"] == "get"
+                && event["objectRef"]["resource"] == "configmaps"
+                && agent(event).starts_with("weaver-operator/")
+                && !before.contains(&agent(event))
+        };
+        let events = world.audit.events();
+        let uris = events.iter().filter(is_read).map(|event| event["requestURI"].to_string());
+        uris.collect::<Vec<_>>()
+    };
+    eventually("the resource was reconciled", || async {
+        let metrics = alone.operator.metrics().await;
+        let settled = metrics.value(r#"weaver_reconciliations_total{result="settled"}"#);
+        if settled > 0 && reads().len() > 1 { Ok(()) } else { Err((settled, reads())) }
+    })
+    .await;
+    let reads = reads();
+    // A watch that comes up late causes another look at the source.
+    let of_copies = reads.iter().filter(|uri| uri.contains(&format!("/{foo}/"))).count();
+    assert!(of_copies == 1 && reads[..2].iter().all(|uri| uri.contains("resourceVersion=")), "{reads:?}");
     world.finish().await;
 }

@@ -174,6 +174,17 @@ pub enum SeenCopy {
     Metadata(Arc<ObjectMeta>),
 }
 
+impl SeenCopy {
+    /// The state that is shown.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::Unknown | Self::Nothing => None,
+            Self::Object(meta) | Self::Metadata(meta) => meta.resource_version.as_deref(),
+        }
+    }
+}
+
 /// Judges a target by what the watch has seen of it and by what is known of its content.
 #[must_use]
 pub fn by_metadata(desired: &DesiredCopy, seen: &SeenCopy, known: Option<&Verified>) -> CopyStep {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, DeleteParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{Api, DeleteParams, GetParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::Status;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -152,26 +152,30 @@ impl TargetState {
     }
 }
 
-/// Executes `step` on the target in `namespace`, and what follows from it, as far as `mode` allows.
+/// Executes `step` on the target in `namespace`, and what follows from it, as far as `mode` allows. What it reads first
+/// is [at least as new](look) as the state that a watch has `shown`.
 pub async fn target(
     tenant: &TenantClient,
     desired: &DesiredCopy,
     takes: Takes<'_>,
     namespace: &str,
-    step: CopyStep,
+    (mut step, mut shown): (CopyStep, Option<String>),
     mode: Mode,
 ) -> TargetState {
     let copies: Api<Object> = tenant.namespaced(&desired.kind, namespace);
-    let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
     let mut refused: Option<Arc<str>> = None;
     // What an update has to leave as it is.
     let mut staying = Vec::new();
     for _ in 0..ROUNDS {
         let done = match &step {
-            CopyStep::Inspect => inspect(&copies, desired, takes, namespace, refused.take()).await,
+            CopyStep::Inspect => {
+                inspect(&copies, desired, takes, namespace, (shown.as_deref(), refused.take())).await
+            }
             step => carry_out(&copies, desired, namespace, step, &staying, mode).await,
         };
+        // What comes next is due to another state.
+        shown = None;
         match done.map_err(|error| follow_up(error, &step)) {
             Ok(Next::Ended(state)) | Err(Next::Ended(state)) => return state,
             Ok(Next::Step(next, kept)) | Err(Next::Step(next, kept)) => (step, staying) = (next, kept),
@@ -204,10 +208,10 @@ async fn inspect(
     desired: &DesiredCopy,
     takes: Takes<'_>,
     namespace: &str,
-    refused: Option<Arc<str>>,
+    (shown, refused): (Option<&str>, Option<Arc<str>>),
 ) -> Result<Next, CallError> {
     let _whole = whole(desired.kind).await;
-    let found = lookup(copies.get(&desired.name)).await?;
+    let found = lookup(look(copies, &desired.name, shown)).await?;
     Ok(match (by_object(desired, takes, found.as_ref()), refused) {
         (CopyStep::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None, None)),
         (CopyStep::Update(PreviousOwner::Ours, seen), Some(words))
@@ -239,6 +243,18 @@ pub async fn whole(kind: ObjectKind) -> Option<SemaphorePermit<'static>> {
     let limit = if kind.is_of_config_map_sync() { &CONFIGURATION } else { &WHOLE };
     // It is never closed.
     limit.acquire().await.ok()
+}
+
+/// Reads an object. Where a watch has `shown` a state of it, what is read is that or a newer one: an API server has it
+/// in memory, and the newest of all in its database alone.
+pub(super) async fn look(objects: &Api<Object>, name: &str, shown: Option<&str>) -> kube::Result<Object> {
+    /// What an API server answers that has not seen the state that another one has shown.
+    const GATEWAY_TIMEOUT: u16 = 504;
+    let Some(shown) = shown else { return objects.get(name).await };
+    match objects.get_with(name, &GetParams::at(shown)).await {
+        Err(kube::Error::Api(status)) if status.code == GATEWAY_TIMEOUT => objects.get(name).await,
+        answer => answer,
+    }
 }
 
 /// Would the API server take the copy, were nothing there? Then it is what is there that it does not let be updated. It
@@ -373,5 +389,49 @@ fn synced(
     match meta.and_then(|meta| Verified::new(&meta, desired, replaced)) {
         Some(verified) => TargetState::Synced(verified, change),
         None => TargetState::Failed("the API server answered with an object without uid".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::BoxError;
+
+    use super::*;
+
+    /// An API server with state 5 in its memory, and state 7 in its database.
+    fn answer(request: &Request<Body>) -> Result<Response<Body>, BoxError> {
+        let object = |version: &str| {
+            let metadata = json!({"name": "settings", "namespace": "foo", "resourceVersion": version});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        };
+        let query = request.uri().query().unwrap_or_default();
+        let version = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion="));
+        let (code, answer): (u16, Value) = match version {
+            None => (200, object("7")),
+            Some("5") => (200, object("5")),
+            Some(_) => (
+                504,
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Timeout", "code": 504,
+                       "message": "Too large resource version: 6, current: 5"}),
+            ),
+        };
+        Ok(Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()))?)
+    }
+
+    #[tokio::test]
+    async fn what_a_watch_has_shown_is_read_from_memory_and_what_is_not_there_yet_from_the_database() {
+        let server = tower::service_fn(|request: Request<Body>| ready(answer(&request)));
+        let client = Client::new(server, "default");
+        let objects: Api<Object> = Api::namespaced_with(client, "foo", &ObjectKind::CONFIG_MAP);
+        for (shown, read) in [(Some("5"), "5"), (None, "7"), (Some("6"), "7")] {
+            let found = look(&objects, "settings", shown).await.unwrap();
+            assert_eq!(found.metadata.resource_version.as_deref(), Some(read), "{shown:?}");
+        }
     }
 }

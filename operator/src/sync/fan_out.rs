@@ -64,7 +64,10 @@ pub async fn fan_out<K: Declares>(
         .map(|(begun, namespace)| {
             let key = job.copy.object_key(&namespace);
             let known = state.verified.get(&key);
-            let step = by_metadata(job.copy, &state.watches.see(&key), known);
+            let seen = state.watches.see(&key);
+            let step = by_metadata(job.copy, &seen, known);
+            let is_read = step == CopyStep::Inspect && job.copy.kind.is_of_config_map_sync();
+            let shown = seen.version().filter(|_| is_read).map(str::to_owned);
             let served = context.namespaces.serves(&namespace);
             let tenant = &job.tenant.account.namespace;
             let consent = context.namespaces.consent(&namespace, tenant, job.source_namespace);
@@ -87,7 +90,7 @@ pub async fn fan_out<K: Declares>(
                         Some(refused(job, &namespace, TargetState::NotAccepted).await)
                     }
                     _ if consent != Consent::Given => Some(not_known(job, &namespace, consent).await),
-                    (step, ..) => Some(target(job, &namespace, step, job.mode).await),
+                    (step, ..) => Some(target(job, &namespace, (step, shown), job.mode).await),
                 };
                 (namespace, outcome)
             }
@@ -159,7 +162,12 @@ pub(super) fn in_order(desired: &BTreeSet<String>, resume_at: Option<&str>) -> V
     first.into_iter().chain(last).cloned().collect()
 }
 
-async fn target(job: CopyJob<'_>, namespace: &str, step: CopyStep, mode: Mode) -> TargetState {
+async fn target(
+    job: CopyJob<'_>,
+    namespace: &str,
+    step: (CopyStep, Option<String>),
+    mode: Mode,
+) -> TargetState {
     execute::target(job.tenant, job.copy, job.takes, namespace, step, mode).await
 }
 
@@ -167,7 +175,7 @@ async fn target(job: CopyJob<'_>, namespace: &str, step: CopyStep, mode: Mode) -
 /// right there learn that it exists, or is named in an annotation; all others get the API server's own answer.
 async fn refused(job: CopyJob<'_>, namespace: &str, why: TargetState) -> TargetState {
     use TargetState::{Failed, Forbidden, NamespaceTerminating};
-    match target(job, namespace, CopyStep::Inspect, Mode::Look).await {
+    match target(job, namespace, (CopyStep::Inspect, None), Mode::Look).await {
         refused @ (Forbidden(_) | NamespaceTerminating | Failed(_)) => refused,
         _ => why,
     }
@@ -177,7 +185,7 @@ async fn refused(job: CopyJob<'_>, namespace: &str, why: TargetState) -> TargetS
 /// server judges the write, and the tenant gets its answer. Where it has nothing against it, the event that is
 /// still to come causes the next reconciliation.
 async fn not_known(job: CopyJob<'_>, namespace: &str, consent: Consent) -> TargetState {
-    match target(job, namespace, CopyStep::Inspect, Mode::Try).await {
+    match target(job, namespace, (CopyStep::Inspect, None), Mode::Try).await {
         TargetState::Planned(_) if consent == Consent::Going => TargetState::NamespaceTerminating,
         TargetState::Planned(_) if consent == Consent::SourceUnknown => {
             TargetState::Failed("the source's namespace has just been created, or is being deleted".into())

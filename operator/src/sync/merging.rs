@@ -42,7 +42,7 @@ pub async fn merge(
     let (mut sources, mut versions) = (BTreeMap::new(), Versions::new());
     for some in reading_order(how, names).chunks(READS) {
         let shown: Vec<_> = some.iter().map(|(_, name)| watches.source_version(spec, name)).collect();
-        let reads = join_all(some.iter().map(|(_, name)| read(tenant, spec, name))).await;
+        let reads = join_all(some.iter().map(|(_, name)| read(tenant, spec, name, None))).await;
         for (((index, name), shown), read) in some.iter().zip(shown).zip(reads) {
             let SourceRead { source: state, version, absent_keys, content } = read;
             if let Some((content, _)) = content {

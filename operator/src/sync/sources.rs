@@ -13,7 +13,7 @@ use weaver_client::call::{CallError, lookup};
 use weaver_client::pages::each_page;
 use weaver_tenant::TenantClient;
 
-use super::execute::whole;
+use super::execute::{look, whole};
 use super::outcome::{SourceState, Unlisted};
 use weaver_copies::content::Content;
 use weaver_copies::copy::{DesiredCopy, source_reference};
@@ -110,7 +110,8 @@ pub fn copy(
     DesiredCopy::new(owner.clone(), key.kind, &spec.copy_name(name), metadata, content)
 }
 
-pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> SourceRead {
+/// Reads the source `name`, [at least as new](look) as its watch has `shown` it.
+pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str, shown: Option<&str>) -> SourceRead {
     let nothing = |source| SourceRead { source, version: None, absent_keys: Vec::new(), content: None };
     let (key, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
     if copy_name.len() > SUBDOMAIN_MAX {
@@ -118,7 +119,7 @@ pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str) -> Source
     }
     let sources: Api<Object> = tenant.namespaced(&key.kind, &key.namespace);
     let _whole = whole(key.kind).await;
-    match lookup(sources.get(&key.name)).await {
+    match lookup(look(&sources, &key.name, shown)).await {
         Ok(Some(source)) if source.is_account_token() => nothing(SourceState::AccountToken),
         // It may have lost its labels since it was listed.
         Ok(Some(source)) if !is_selected(spec, &source.metadata) => nothing(SourceState::Missing),

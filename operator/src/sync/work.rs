@@ -183,10 +183,15 @@ impl<K: Declares> SyncRun<'_, K> {
         let mut sources = BTreeMap::new();
         let mut is_whole = true;
         let order = in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str()));
+        // As after a start. An edit is read from the database: an API server may need a second to see what another wrote.
+        let is_first = state.verified.is_empty() && self.spec.source_kind.is_of_config_map_sync();
         'all: for some in order.chunks(READS) {
             let shown: Vec<_> =
                 some.iter().map(|name| state.watches.source_version(&self.spec, name)).collect();
-            let reads = some.iter().map(|name| read(self.tenant, &self.spec, name));
+            let reads = some.iter().zip(&shown).map(|(name, shown)| {
+                let shown = shown.as_deref().filter(|version| is_first && !version.is_empty());
+                read(self.tenant, &self.spec, name, shown)
+            });
             let reads = join_all(reads).await;
             for ((name, shown), read) in some.iter().zip(shown).zip(reads) {
                 let SourceRead { source, version, absent_keys, content } = read;
