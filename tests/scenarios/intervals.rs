@@ -87,6 +87,26 @@ async fn a_status_of_the_operators_own_causes_no_reconciliation_and_one_of_other
     world.finish().await;
 }
 
+/// Each copy that is written comes back as an event.
+#[tokio::test]
+async fn an_edit_has_the_source_read_once_and_not_again_for_the_operators_own_writes() {
+    const EDITS: usize = 10;
+    let world = World::new("read-once").await;
+    let (team, foo) = world.synced().await;
+    let before = world.audit.requests(&team, "get");
+    for value in 1..=EDITS {
+        let value = format!("edit {value}");
+        world.config_map(&team, "settings", &[("a", &value)]).await;
+        world.holds(&foo, "settings", &[("a", &value)]).await;
+    }
+    let reads = || world.audit.requests(&team, "get") - before;
+    eventually("the audit log has them", || async { if reads() >= EDITS { Ok(()) } else { Err(reads()) } })
+        .await;
+    // The copy that was made at first may have come back late. Twice as many, if each had the source read.
+    assert!(reads() <= EDITS + EDITS / 3, "{} reads for {EDITS} edits", reads());
+    world.finish().await;
+}
+
 #[tokio::test]
 async fn a_source_that_never_rests_costs_a_bounded_number_of_writes_and_ends_right() {
     let world = World::new("restless").await;

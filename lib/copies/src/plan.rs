@@ -61,6 +61,11 @@ impl Verified {
             && self.replaced.is_some()
             && self.replaced == meta.resource_version
     }
+
+    /// Is that what a watch shows of it, be it late?
+    fn is_shown_by(&self, meta: &ObjectMeta) -> bool {
+        self.is_of(meta) || self.has_replaced(meta)
+    }
 }
 
 /// What to do with a target.
@@ -199,11 +204,10 @@ pub fn by_metadata(desired: &DesiredCopy, seen: &SeenCopy, known: Option<&Verifi
         Err(Foreign::Unlabeled) => return CopyStep::Inspect,
         Err(foreign) => return CopyStep::Refuse(foreign),
     }
-    if known.is_some_and(|known| known.digest == desired.digest && known.has_replaced(meta)) {
+    if known.is_some_and(|known| known.digest == desired.digest && known.is_shown_by(meta)) {
         return CopyStep::Keep;
     }
     match known.filter(|known| known.is_of(meta)) {
-        Some(known) if known.digest == desired.digest => CopyStep::Keep,
         Some(_) if matches!(seen, SeenCopy::Metadata(_)) => CopyStep::Inspect,
         // Of other kinds a part of what is there has to stay.
         Some(_) if !desired.kind.is_of_config_map_sync() => CopyStep::Inspect,
@@ -211,6 +215,13 @@ pub fn by_metadata(desired: &DesiredCopy, seen: &SeenCopy, known: Option<&Verifi
         Some(_) => CopyStep::Update(PreviousOwner::Ours, meta.clone()),
         None => CopyStep::Inspect,
     }
+}
+
+/// Is the target kept as a copy of this digest? As [`by_metadata`], for those who have not read the source.
+#[must_use]
+pub fn is_kept(owner: &Owner, kind: ObjectKind, digest: &str, seen: &SeenCopy, known: &Verified) -> bool {
+    let (SeenCopy::Object(meta) | SeenCopy::Metadata(meta)) = seen else { return false };
+    whose(owner, kind, meta).is_ok() && known.digest == digest && known.is_shown_by(meta)
 }
 
 /// Judges a target by the object itself.

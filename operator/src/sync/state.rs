@@ -33,12 +33,31 @@ pub struct ResumeAt {
     pub namespace: String,
 }
 
+/// A source of which copies were written a moment ago.
+pub struct JustCopied {
+    /// Name of the source.
+    pub source: String,
+    /// The resourceVersion that was copied.
+    pub version: String,
+    /// Digest of its copies.
+    pub digest: String,
+    pub absent_keys: Vec<String>,
+    /// Uid of the account that read it.
+    pub account: String,
+    /// Generation of the resource then.
+    pub generation: Option<i64>,
+    /// When all were written.
+    pub at: Instant,
+}
+
 /// Memory of one resource.
 pub struct SyncState {
     /// Watches that this resource uses.
     pub watches: SyncWatches,
     /// Copies whose content is known, and the state in which it is.
     pub verified: BTreeMap<ObjectKey, Verified>,
+    /// Sources that were copied by the pass before, or by one whose writes have come back as events since.
+    pub just_copied: Vec<JustCopied>,
     /// Targets that could not be written.
     pub backoffs: Backoffs,
     /// How often the failures had been forgiven when the backoffs were noted.
@@ -68,6 +87,7 @@ impl Default for SyncState {
         Self {
             watches: SyncWatches::default(),
             verified: BTreeMap::new(),
+            just_copied: Vec::new(),
             backoffs: Backoffs::default(),
             forgiven: 0,
             resume_at: None,

@@ -3,6 +3,7 @@
 //! Level-triggered: a reconciliation never asks why it was called. Failures of one target do not touch the others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::join_all;
 use kube::runtime::reflector::ObjectRef;
@@ -29,18 +30,21 @@ use super::outcome::{
 };
 use super::sources::{ListedSources, READS, SourceRead, Versions, copy, list, read};
 use super::stale_copies;
-use super::state::SyncState;
+use super::state::{JustCopied, SyncState};
 use super::watches::{Joined, SyncWatches};
 use crate::controller::pause::Pause;
 use crate::controller::state::StateEntry;
-use crate::watch::ResourceRef;
+use crate::watch::{Consent, ResourceRef};
 use weaver_copies::copy::{DesiredCopy, owner};
 use weaver_copies::finalizers::is_taken;
 use weaver_copies::namespace::selects;
 use weaver_copies::object::{ObjectKey, resource};
-use weaver_copies::plan::{TakeOver, Takes};
+use weaver_copies::plan::{TakeOver, Takes, is_kept};
 use weaver_copies::rights::Right;
 use weaver_copies::sources::WantedCopies;
+
+/// What was written comes back as an event within so long.
+const MOMENT: Duration = Duration::from_secs(5);
 
 /// Works on `sync` once; read-only, unless it has our finalizer. `None`, if the source or the spec changed in the
 /// middle: what is left of the work is not worth doing any more.
@@ -173,7 +177,7 @@ impl<K: Declares> SyncRun<'_, K> {
         }))
     }
 
-    /// Reads each source and copies it.
+    /// Reads each source and copies it, but for those that were copied a moment ago.
     async fn sources(
         &self,
         state: &mut SyncState,
@@ -182,7 +186,16 @@ impl<K: Declares> SyncRun<'_, K> {
     ) -> CopiedSources {
         let mut sources = BTreeMap::new();
         let mut is_whole = true;
-        let order = in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str()));
+        for copied in std::mem::take(&mut state.just_copied) {
+            if names.contains(&copied.source)
+                && let Some(unmoved) = self.unmoved(state, &copied, desired)
+            {
+                sources.insert(copied.source.clone(), unmoved);
+                state.just_copied.push(copied);
+            }
+        }
+        let mut order = in_order(names, state.resume_at.as_ref().map(|at| at.source.as_str()));
+        order.retain(|name| !sources.contains_key(name));
         // As after a start. An edit is read from the database: an API server may need a second to see what another wrote.
         let is_first = state.verified.is_empty() && self.spec.source_kind.is_of_config_map_sync();
         'all: for some in order.chunks(READS) {
@@ -198,8 +211,21 @@ impl<K: Declares> SyncRun<'_, K> {
                 let mut targets = BTreeMap::new();
                 if let Some(content) = content {
                     let copy = copy(&self.spec, &self.owner, name, content);
-                    let versions = vec![(name.clone(), [shown, version])];
+                    let versions = vec![(name.clone(), [shown, version.clone()])];
                     (targets, is_whole) = self.fan_out(state, name, &copy, desired, &versions).await;
+                    if let Some(version) = version
+                        && targets.values().any(|target| written(target).is_some())
+                    {
+                        state.just_copied.push(JustCopied {
+                            source: name.clone(),
+                            version,
+                            digest: copy.digest,
+                            absent_keys: absent_keys.clone(),
+                            account: self.tenant.uid.clone(),
+                            generation: self.sync.meta().generation,
+                            at: Instant::now(),
+                        });
+                    }
                 }
                 let copy_name = self.spec.copy_name(name);
                 sources.insert(name.clone(), SourceWork { state: source, absent_keys, copy_name, targets });
@@ -209,6 +235,38 @@ impl<K: Declares> SyncRun<'_, K> {
             }
         }
         CopiedSources { sources, merged: None, is_whole }
+    }
+
+    /// What became of a source and its copies, where their watches show what was copied a moment ago. Most of these
+    /// passes are caused by the events of those very writes.
+    fn unmoved(
+        &self,
+        state: &SyncState,
+        copied: &JustCopied,
+        desired: &BTreeSet<String>,
+    ) -> Option<SourceWork> {
+        let Self { context, tenant, sync, owner, spec, .. } = self;
+        let shown = state.watches.source_version(spec, &copied.source)?;
+        let is_same = shown == copied.version
+            && tenant.uid == copied.account
+            && sync.meta().generation == copied.generation;
+        if !is_same || copied.at.elapsed() > MOMENT {
+            return None;
+        }
+        let copy_name = spec.copy_name(&copied.source);
+        let kept = |namespace: &String| {
+            let key = ObjectKey::of_copy(spec, namespace, &copy_name);
+            let known = state.verified.get(&key)?;
+            let consent =
+                context.namespaces.consent(namespace, &tenant.account.namespace, &spec.source_namespace);
+            let stays = context.namespaces.serves(namespace)
+                && consent == Consent::Given
+                && is_kept(owner, spec.source_kind, &copied.digest, &state.watches.see(&key), known);
+            stays.then(|| (namespace.clone(), TargetState::Synced(known.clone(), None)))
+        };
+        let targets = desired.iter().map(kept).collect::<Option<BTreeMap<_, _>>>()?;
+        let absent_keys = copied.absent_keys.clone();
+        Some(SourceWork { state: SourceState::Found, absent_keys, copy_name, targets })
     }
 
     /// Reads all sources and copies what they make together.

@@ -91,6 +91,33 @@ fn an_edited_or_unknown_copy_is_read_first() {
     assert_eq!(by_metadata(&desired("1"), &SeenCopy::Object(meta.clone()), None), CopyStep::Inspect);
 }
 
+#[test]
+fn without_the_source_a_copy_is_kept_where_it_is_kept_with_it() {
+    let copy = stored(created(&desired("1"), "foo"), "c", "6");
+    let own = Verified::new(&copy.metadata, &desired("1"), Some("5".to_owned())).unwrap();
+    let other = Verified { uid: "another".into(), ..own.clone() };
+    let shown = |version: &str| Arc::new(stored(created(&desired("1"), "foo"), "c", version).metadata);
+    let foreign = ObjectMeta { labels: None, annotations: None, ..copy.metadata.clone() };
+    let mut kept = 0;
+    for seen in [
+        SeenCopy::Unknown,
+        SeenCopy::Nothing,
+        SeenCopy::Object(shown("5")),
+        SeenCopy::Object(shown("6")),
+        SeenCopy::Metadata(shown("6")),
+        SeenCopy::Object(shown("7")),
+        SeenCopy::Object(Arc::new(foreign)),
+    ] {
+        for (known, wanted) in [(&own, "1"), (&own, "2"), (&other, "1")] {
+            let desired = desired(wanted);
+            let is_kept = is_kept(&desired.owner, desired.kind, &desired.digest, &seen, known);
+            assert_eq!(is_kept, by_metadata(&desired, &seen, Some(known)) == CopyStep::Keep, "{seen:?}");
+            kept += usize::from(is_kept);
+        }
+    }
+    assert_eq!(kept, 3, "what it replaced, and itself, whole or in part");
+}
+
 /// The API server is slow to show large objects: each would be read once more.
 #[test]
 fn a_copy_whose_update_the_watch_does_not_show_yet_is_kept_without_reading_it() {
