@@ -317,6 +317,10 @@ pub fn wake_the_concerned(
 }
 
 fn wake<K: Declares>(change: NamespaceChange<'_>, all: bool, context: &Context<K>) {
+    // What the first list shows is no change: everything is reconciled after it.
+    if !context.namespaces.is_synced() {
+        return;
+    }
     for guarded in context.store.state() {
         if all {
             context.watches.wake(ResourceRef::of(&*guarded));

@@ -77,10 +77,6 @@ async fn of_tenant<K: Declares>(context: &Context<K>, tenant: String) -> String 
 
 /// Does what a change of a namespace is to cause for `sync`.
 pub fn react<K: Declares>(context: &Context<K>, sync: &K, change: NamespaceChange<'_>) {
-    // What the first list shows is no change: everything is reconciled after it.
-    if !context.namespaces.is_synced() {
-        return;
-    }
     match reaction(sync, &context.own.kinds, change) {
         Reaction::None => {}
         Reaction::Reconcile => context.reconcile_now(ResourceRef::of(sync)),
