@@ -416,12 +416,12 @@ async fn select<K: Declares>(
     tenant: &TenantClient,
     spec: &ValidSync,
 ) -> (Selection, BTreeSet<String>) {
-    let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
-    let asked = spec.targets.iter().chain(&selected).cloned().collect();
     let named = Selection { desired: spec.targets.clone(), ..Selection::default() };
     if !spec.has_selection() {
-        return (named, asked);
+        return (named, spec.targets.clone());
     }
+    let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
+    let asked = spec.targets.iter().chain(&selected).cloned().collect();
     // By how long it takes to ask about what patterns match, a name that the tenant may not see could be
     // found letter by letter. So all are asked about, whatever the patterns are.
     let candidates =
