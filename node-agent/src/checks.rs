@@ -164,7 +164,13 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<CheckResul
     let mut shown = Shown::default();
     if files.joins {
         if let Some(target) = &files.target {
-            files.findings.extend_by_server(join::look(target, files.effective.disable_apiserver_lb).await);
+            let answer = join::look(target, files.effective.disable_apiserver_lb).await;
+            files.findings.extend_by_server(answer.findings);
+            if answer.was_late {
+                let now = slowness::load(&host.root).await;
+                files.findings.extend(now.judge());
+                shown.load = Some(now);
+            }
         }
     } else {
         match files.server_ca.as_ref().map_err(Clone::clone).and_then(k3s_files::trust_anchors) {

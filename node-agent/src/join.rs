@@ -2,12 +2,13 @@
 //! handshake, verified by that CA, under its name.
 //!
 //! Guarantees: the token is not sent; the server is trusted no more than k3s would trust it. Failure: a finding each;
-//! nothing is waited for beyond [`DEADLINE`] a question, since k3s asks again by itself.
+//! nothing is waited for beyond [`DEADLINE`] a question, since k3s asks again by itself; [`SECOND_LOOK`] once where the
+//! server's machine accepts connections, as that of a server that is only busy does.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use http::{Request, Uri, header::DATE};
+use http::{Request, StatusCode, Uri, header::DATE};
 use http_body_util::{BodyExt as _, Limited};
 use jiff::{Timestamp, fmt::rfc2822};
 use kube::{Client, Config, client::Body};
@@ -16,9 +17,10 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 use sha2::{Digest as _, Sha256};
-use tokio::time::timeout;
+use tokio::{net::TcpStream, time::timeout};
 use weaver_diagnostics::{
-    finding::Finding,
+    finding::{Code, Finding},
+    host::load,
     join::{JoinProbe, Joining, judge},
     reach::Clocks,
     san::ServingName,
@@ -29,10 +31,10 @@ use weaver_diagnostics::{
     },
     yaml_node,
 };
+use weaver_host::handshake::{DEADLINE, SECOND_LOOK};
 
 use crate::{host_root::HostRoot, probe};
 
-const DEADLINE: Duration = Duration::from_secs(5);
 /// Bytes of a bundle of CAs; one certificate has about 600.
 const BUNDLE: usize = 64 * 1024;
 
@@ -64,32 +66,53 @@ pub(crate) fn join_target(root: &HostRoot, own: Option<String>) -> Option<JoinTa
     Some(JoinTarget { server, host, name, port, hash, own })
 }
 
-/// What the server shows, judged. `directly`: k3s asks it without the load balancer that it has for agents.
-pub(crate) async fn look(target: &JoinTarget, directly: bool) -> Vec<Finding> {
-    let shown = match timeout(DEADLINE, bundle(target.server.clone())).await {
-        Err(_) => JoinProbe::Silence(format!("no answer within {} s", DEADLINE.as_secs())),
-        Ok(Err(error)) => JoinProbe::Silence(format!("{error:#}")),
-        Ok(Ok(answer)) => match certificates(&answer.bundle) {
-            Err(why) => JoinProbe::NoCa(format!("{why:#}")),
-            Ok(all) if target.hash.as_ref().is_some_and(|hash| !is_of(&answer.bundle, &all, hash)) => {
-                JoinProbe::OtherCa
-            }
-            Ok(all) => match handshake(target, all).await {
-                Err(why) => JoinProbe::NoCa(format!("{why:#}")),
-                Ok(handshake) => {
-                    let here = Timestamp::now().as_second();
-                    JoinProbe::Ca { handshake, clocks: answer.time.map(|there| Clocks { here, there }) }
-                }
-            },
-        },
-    };
-    let url = target.server.to_string();
-    let joining = Joining { own: target.own.as_deref(), directly };
-    judge(url.trim_end_matches('/'), &target.name, joining, &shown)
+/// What the server shows, judged.
+pub(crate) struct JoinAnswer {
+    pub(crate) findings: Vec<Finding>,
+    /// It was late, for which this node may be the reason too.
+    pub(crate) was_late: bool,
 }
 
-/// A handshake under the server's name, verified by the CA that it presents.
-async fn handshake(target: &JoinTarget, ca: Vec<CertificateDer<'static>>) -> anyhow::Result<Observation> {
+/// `directly`: k3s asks it without the load balancer that it has for agents.
+pub(crate) async fn look(target: &JoinTarget, directly: bool) -> JoinAnswer {
+    let (shown, late) = shown(target).await;
+    let url = target.server.to_string();
+    let url = url.trim_end_matches('/');
+    let joining = Joining { own: target.own.as_deref(), directly };
+    let mut findings = judge(url, &target.name, joining, &shown);
+    if let Some(took) = late
+        && findings.iter().all(|finding| finding.code != Code::JoinServerSilent)
+    {
+        findings.push(load::slow(url, url, &format!("an answer took {} s", took.as_secs())));
+    }
+    JoinAnswer { findings, was_late: late.is_some() }
+}
+
+/// What the server shows, and how long it took, or was waited for, where the usual time was too short.
+async fn shown(target: &JoinTarget) -> (JoinProbe, Option<Duration>) {
+    let (answer, late) = patient_bundle(target).await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(silent) => return (silent, late),
+    };
+    let all = match certificates(&answer.bundle) {
+        Ok(all) => all,
+        Err(why) => return (JoinProbe::NoCa(format!("{why:#}")), late),
+    };
+    if target.hash.as_ref().is_some_and(|hash| !is_of(&answer.bundle, &all, hash)) {
+        return (JoinProbe::OtherCa, late);
+    }
+    match handshake(target, all).await {
+        Err(why) => (JoinProbe::NoCa(format!("{why:#}")), late),
+        Ok((handshake, waited)) => (JoinProbe::Ca { handshake, clocks: answer.clocks }, late.max(waited)),
+    }
+}
+
+/// A handshake under the server's name, verified by the CA that it presents; and how long it took, where it was late.
+async fn handshake(
+    target: &JoinTarget,
+    ca: Vec<CertificateDer<'static>>,
+) -> anyhow::Result<(Observation, Option<Duration>)> {
     let mut anchors = RootCertStore::empty();
     let (usable, _) = anchors.add_parsable_certificates(ca);
     // No verifier can be made of none, and anyone may answer here.
@@ -100,8 +123,33 @@ async fn handshake(target: &JoinTarget, ca: Vec<CertificateDer<'static>>) -> any
 /// The server's answer without authentication.
 struct CaBundleResponse {
     bundle: Vec<u8>,
-    /// Seconds since 1970, by its clock.
-    time: Option<i64>,
+    /// The time by both, where the server said it.
+    clocks: Option<Clocks>,
+}
+
+/// The server's answer, for which it gets more time if its machine accepts connections; and how long that took.
+async fn patient_bundle(target: &JoinTarget) -> (Result<CaBundleResponse, JoinProbe>, Option<Duration>) {
+    let silence = |error: anyhow::Error| JoinProbe::Silence(format!("{error:#}"));
+    let no_answer = |within: Duration| format!("no answer within {} s", within.as_secs());
+    let begun = Instant::now();
+    if let Ok(answer) = timeout(DEADLINE, bundle(target.server.clone())).await {
+        return (answer.map_err(silence), None);
+    }
+    if !accepts(target).await {
+        return (Err(JoinProbe::Silence(no_answer(DEADLINE))), None);
+    }
+    let answer = match timeout(SECOND_LOOK, bundle(target.server.clone())).await {
+        Ok(answer) => answer.map_err(silence),
+        Err(_) => Err(JoinProbe::Late(no_answer(SECOND_LOOK))),
+    };
+    (answer, Some(begun.elapsed()))
+}
+
+/// Whether the server's machine accepts connections, as the kernel of a busy one does at once. One that is off, or
+/// behind a firewall, accepts none.
+async fn accepts(target: &JoinTarget) -> bool {
+    let connecting = TcpStream::connect((target.host.as_str(), target.port));
+    timeout(DEADLINE, connecting).await.is_ok_and(|connected| connected.is_ok())
 }
 
 async fn bundle(server: Uri) -> anyhow::Result<CaBundleResponse> {
@@ -111,14 +159,20 @@ async fn bundle(server: Uri) -> anyhow::Result<CaBundleResponse> {
     config.default_retry = false;
     let request = Request::get("/cacerts").body(Body::empty())?;
     let answer = Client::try_from(config)?.send(request).await?;
+    let here = Timestamp::now().as_second();
     let time = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
     let time = time.and_then(|date| rfc2822::parse(date).ok()).map(|time| time.timestamp().as_second());
+    let clocks = time.map(|there| Clocks { here, there });
     let status = answer.status();
+    // So answers a load balancer before a server that is starting.
+    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        bail!("it answers {status}");
+    }
     let body = Limited::new(answer.into_body(), BUNDLE).collect().await;
     let Ok(body) = body.map(http_body_util::Collected::to_bytes) else { bail!("its answer is incomplete") };
     // Another status has another body, which is then no bundle.
     let bundle = if status.is_success() { body.to_vec() } else { status.to_string().into_bytes() };
-    Ok(CaBundleResponse { bundle, time })
+    Ok(CaBundleResponse { bundle, clocks })
 }
 
 fn certificates(bundle: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {

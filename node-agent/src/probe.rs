@@ -44,6 +44,8 @@ pub struct Probed {
 struct Ended {
     observation: Observation,
     took: Duration,
+    /// The connection was accepted, and then no answer came in time.
+    is_late: bool,
     certificate: Option<CertificateDer<'static>>,
 }
 
@@ -139,7 +141,7 @@ const fn is_late(outcome: &HandshakeOutcome) -> bool {
 }
 
 /// A handshake for this name with another host, of which `anchors` are the CA, at the first of its addresses
-/// that answers.
+/// that answers; and how long it took, or was waited for, where the usual time was too short.
 ///
 /// # Errors
 /// No verifier could be made from these anchors.
@@ -147,25 +149,31 @@ pub(crate) async fn look(
     (host, port): (&str, u16),
     anchors: RootCertStore,
     name: &ServingName,
-) -> anyhow::Result<Observation> {
+) -> anyhow::Result<(Observation, Option<Duration>)> {
     let verifier = verifier(anchors)?;
     let silent =
         |silence| Observation { outcome: HandshakeOutcome::Unreachable(silence), served: Vec::new() };
     let unanswered = |why: &str| silent(Silence::Unanswered(why.to_owned()));
     let found = match timeout(handshake::DEADLINE, lookup_host((host, port))).await {
         Ok(Ok(found)) => found,
-        Ok(Err(error)) => return Ok(silent(Silence::from(&error))),
-        Err(_) => return Ok(unanswered("name resolution does not answer")),
+        Ok(Err(error)) => return Ok((silent(Silence::from(&error)), None)),
+        Err(_) => return Ok((unanswered("name resolution does not answer"), None)),
     };
     let mut seen = unanswered("the name has no address");
     // As k3s does: an address that does not answer, on a network that is not there, hides no other.
     for address in found {
-        seen = handshake(address, Arc::clone(&verifier), name, handshake::DEADLINE).await.observation;
+        let ended = handshake(address, Arc::clone(&verifier), name, handshake::DEADLINE).await;
+        if ended.is_late {
+            // One that accepts is the server, which may only be busy.
+            let again = handshake(address, verifier, name, handshake::SECOND_LOOK).await;
+            return Ok((again.observation, Some(ended.took + again.took)));
+        }
+        seen = ended.observation;
         if !matches!(seen.outcome, HandshakeOutcome::Unreachable(_)) {
             break;
         }
     }
-    Ok(seen)
+    Ok((seen, None))
 }
 
 async fn handshake(
@@ -177,11 +185,12 @@ async fn handshake(
     let Some((asked, judged)) = server_names(address, name) else {
         let silence = Silence::Unanswered(format!("{name} cannot be used in a TLS handshake"));
         let observation = Observation { outcome: HandshakeOutcome::Unreachable(silence), served: Vec::new() };
-        return Ended { observation, took: Duration::ZERO, certificate: None };
+        return Ended { observation, took: Duration::ZERO, is_late: false, certificate: None };
     };
     let seen = handshake::handshake(address, verifier, asked, judged, deadline).await;
+    let is_late = seen.is_late();
     let observation = Observation { outcome: seen.outcome, served: seen.served };
-    Ended { observation, took: seen.took, certificate: seen.certificate }
+    Ended { observation, took: seen.took, is_late, certificate: seen.certificate }
 }
 
 /// The name to send, and the name to verify.

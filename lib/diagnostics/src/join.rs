@@ -4,16 +4,18 @@
 //! token can prove itself, so what a server says is believed as far as k3s would believe it.
 
 use crate::{
-    finding::{Code, Command, Finding, Place, Remedy},
+    finding::{Code, Command, Finding, K3S_STATUS, Place, Remedy},
     reach::{self, Clocks},
     san::{ServingName, nearest},
-    serving::{HandshakeOutcome, Observation},
+    serving::{HandshakeOutcome, Observation, Silence},
 };
 
 /// What the server showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JoinProbe {
     Silence(String),
+    /// Its machine accepts connections, as that of a busy server does, and no answer came in time.
+    Late(String),
     /// Something answers that is no server of k3s: what it said.
     NoCa(String),
     /// A CA of which the token has no hash.
@@ -43,6 +45,7 @@ pub fn judge(url: &str, name: &ServingName, joining: Joining<'_>, shown: &JoinPr
     let place = || Place::file(url);
     let (handshake, clocks) = match shown {
         JoinProbe::Silence(why) => return vec![silent(url, why)],
+        JoinProbe::Late(why) => return vec![late(url, why)],
         JoinProbe::NoCa(why) => {
             let message = format!("the server at {url} is not a k3s server");
             return vec![Finding::new(Code::JoinOtherServer, message).saw(place(), why)];
@@ -76,6 +79,8 @@ pub fn judge(url: &str, name: &ServingName, joining: Joining<'_>, shown: &JoinPr
                 format!("the server at {url} has a certificate that is not signed by the CA that it sends");
             findings.push(Finding::new(Code::JoinOtherServer, message).saw(place(), why));
         }
+        // It has sent its CA a moment ago.
+        HandshakeOutcome::Unreachable(Silence::Late(why)) => findings.push(late(url, why)),
         HandshakeOutcome::Unreachable(silence) => findings.push(silent(url, silence.why())),
     }
     findings
@@ -84,6 +89,17 @@ pub fn judge(url: &str, name: &ServingName, joining: Joining<'_>, shown: &JoinPr
 fn silent(url: &str, why: &str) -> Finding {
     let message = format!("the server at {url} does not respond; k3s keeps trying");
     Finding::new(Code::JoinServerSilent, message).saw(Place::file(url), why)
+}
+
+fn late(url: &str, why: &str) -> Finding {
+    let message = format!(
+        "the server at {url} accepts connections and does not answer in time: it may only be busy; k3s keeps trying"
+    );
+    let remedy = Remedy::new(
+        "wait and check again; if it does not improve, check on the server that k3s runs and what keeps it busy",
+    );
+    let finding = Finding::new(Code::JoinServerSilent, message).saw(Place::file(url), why);
+    finding.remedy(remedy.command("uptime").command(K3S_STATUS))
 }
 
 fn not_served(url: &str, name: &ServingName, served: &[String]) -> Finding {
@@ -124,10 +140,7 @@ pub fn on_this_node(mut finding: Finding) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        finding::{K3S_LOG, K3S_LOG_END, RESTART_K3S, Severity},
-        serving::Silence,
-    };
+    use crate::finding::{K3S_LOG, K3S_LOG_END, RESTART_K3S, Severity};
 
     const URL: &str = "https://raspi.lan:6443";
 
@@ -147,6 +160,7 @@ mod tests {
         let text = |text: &str| text.to_owned();
         for (shown, want) in [
             (JoinProbe::Silence(text("refused")), vec![Code::JoinServerSilent]),
+            (JoinProbe::Late(text("no answer within 30 s")), vec![Code::JoinServerSilent]),
             (JoinProbe::NoCa(text("404 Not Found")), vec![Code::JoinOtherServer]),
             (JoinProbe::OtherCa, vec![Code::JoinOtherServer]),
             (ca(HandshakeOutcome::Proven, &["raspi", "raspi.lan"], 0), vec![]),
@@ -198,6 +212,21 @@ mod tests {
         let found = judged("worker", &JoinProbe::Silence("no answer within 5 s".into()));
         assert_eq!(found[0].severity(), Severity::Warn);
         assert!(found[0].evidence[0].to_string().contains("no answer within 5 s"), "{found:?}");
+    }
+
+    #[test]
+    fn a_server_that_accepts_and_does_not_answer_is_to_be_waited_for() {
+        let why = || "no answer within 30 s".to_owned();
+        for shown in [
+            JoinProbe::Late(why()),
+            ca(HandshakeOutcome::Unreachable(Silence::Late(why())), &["raspi.lan"], 0),
+        ] {
+            let found = judged("worker", &shown);
+            assert!(found[0].message.contains("may only be busy"), "{found:?}");
+            assert!(found[0].remedy.as_ref().unwrap().explain.starts_with("wait"), "{found:?}");
+        }
+        let refused = judged("worker", &JoinProbe::Silence("refused".into()));
+        assert!(!refused[0].message.contains("busy"), "{refused:?}");
     }
 
     #[test]

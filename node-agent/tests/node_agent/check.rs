@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     os::unix::fs::PermissionsExt as _,
     time::Duration,
 };
@@ -170,6 +170,56 @@ fn a_server_that_stays_silent_is_unknown_and_said_to_be_slow_only_by_the_load() 
     verdict.finding("T-09").is("unknown").says("no answer within 30 s");
     verdict.finding("H-19").is("warn").says("overloaded: disk").remedied_by("wait");
     assert!(!verdict.has("F-14"), "it gave no answer at all");
+}
+
+/// A node that joins the server at this address.
+fn joining(server: SocketAddr) -> TestHost {
+    let config = format!("server: \"https://{server}\"\n");
+    TestHost::debian()
+        .file("/etc/weaver/k3s-agent", "")
+        .file("/etc/rancher/k3s/config.yaml.d/90-weaver.yaml", config)
+}
+
+fn http(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+}
+
+#[test]
+fn a_server_to_join_that_is_slow_is_asked_again_and_is_not_called_silent() {
+    let ca = Ca::new();
+    let leaf = ca.leaf(SERVED);
+    let late = move |number: usize| {
+        if number == 0 {
+            std::thread::sleep(Duration::from_secs(6));
+        }
+        leaf.clone()
+    };
+    let server = TlsServer::answering(late, http("200 OK", &ca.pem()));
+    let verdict = joining(server.address).check(closed_port(), 1);
+    verdict.finding("F-14").is("warn").says("answers slowly").remedied_by("wait");
+    let is_short = (0..5).any(|seconds| verdict.report.to_string().contains(&format!("took {seconds} s")));
+    assert!(!is_short, "with what was waited in vain: {:#}", verdict.report);
+    verdict.finding("H-19").is("unknown").says("cannot tell");
+    assert!(!verdict.has("J-01") && !verdict.has("J-02"), "{:#}", verdict.report);
+}
+
+#[test]
+fn a_server_to_join_that_accepts_and_stays_silent_is_said_to_be_busy_and_one_that_is_off_is_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = joining(listener.local_addr().unwrap()).check(closed_port(), 1);
+    busy.finding("J-01").is("warn").says("may only be busy").remedied_by("wait");
+    let off = joining(closed_port()).check(closed_port(), 1);
+    off.finding("J-01").is("warn").says("does not respond").remedied_by("getent");
+    assert!(!off.has("H-19"), "nothing was late");
+}
+
+#[test]
+fn a_load_balancer_before_a_server_that_is_starting_is_no_other_server() {
+    let leaf = Ca::new().leaf(SERVED);
+    let server = TlsServer::answering(move |_| leaf.clone(), http("503 Service Unavailable", "starting"));
+    let verdict = joining(server.address).check(closed_port(), 1);
+    verdict.finding("J-01").is("warn").says("does not respond");
+    assert!(!verdict.has("J-02"), "{:#}", verdict.report);
 }
 
 #[test]

@@ -6,7 +6,7 @@ macro_rules! join_rows {
     Join {
         JoinServerSilent = "J-01" "join-server-silent" Warn {
             title: "The server that this node joins does not respond.",
-            cause: "The server is off or still starting, the name resolves to another address, or a \
+            cause: "The server is off, still starting or too busy to answer, the name resolves to another address, or a \
                 firewall is in between. k3s keeps trying.",
             remedy: "check on this node that the name resolves and the server is reachable, and on the server that k3s runs",
             commands: ["getent ahosts SERVER", "ip route get ADDRESS", K3S_STATUS],

@@ -12,6 +12,7 @@ use rustls::{
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
     server::Acceptor,
 };
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::LazyConfigAcceptor;
 
 /// A CA such as k3s makes.
@@ -67,6 +68,15 @@ impl TlsServer {
 
     /// Shows the result of `choose` for the handshake of this number, from 0.
     pub fn start_with(choose: impl Fn(usize) -> Arc<ServerConfig> + Send + 'static) -> Self {
+        Self::answering(choose, "")
+    }
+
+    /// The same, and answers what is sent to it after the handshake, unless the answer is empty.
+    pub fn answering(
+        choose: impl Fn(usize) -> Arc<ServerConfig> + Send + 'static,
+        answer: impl Into<String>,
+    ) -> Self {
+        let answer = answer.into();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -87,7 +97,11 @@ impl TlsServer {
                         notes.len() - 1
                     };
                     // A client that refuses the certificate is no mistake here.
-                    let _ = hello.into_stream(choose(number)).await;
+                    let Ok(mut stream) = hello.into_stream(choose(number)).await else { continue };
+                    if !answer.is_empty() && stream.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {
+                        let _ = stream.write_all(answer.as_bytes()).await;
+                        let _ = stream.shutdown().await;
+                    }
                 }
             });
         });
