@@ -9,8 +9,10 @@ use crate::package_update::plan::UpgradeRefusal;
 pub const DIRECTORY: &str = "weaver-kernel";
 /// What a start on trial reads instead of `config.txt`.
 pub const TRYBOOT: &str = "tryboot.txt";
-/// What selects the directory.
+/// What selects the directory, and the line with it.
 const PREFIX: &str = "weaver-kernel/";
+const SELECTS: &str = "os_prefix=weaver-kernel/";
+const COMMENT: &str = "# A kernel on trial: written by `weaver node update --kernel`";
 /// The end of the configuration of a trial.
 const BLOCK: &str =
     "\n[all]\n# A kernel on trial: written by `weaver node update --kernel`\nos_prefix=weaver-kernel/\n";
@@ -30,10 +32,17 @@ pub fn trial_text(config: &str, from: &str, to: &str) -> String {
     renamed.collect::<Vec<_>>().join("\n") + BLOCK
 }
 
-/// The configuration without the directory, of that of a trial; `None` of any other.
+/// The configuration without the directory, of that of a trial, which its owner may have edited since; `None` of any
+/// other.
 #[must_use]
-pub fn kept_text(trial: &str) -> Option<&str> {
-    trial.strip_suffix(BLOCK)
+pub fn kept_text(trial: &str) -> Option<String> {
+    if let Some(kept) = trial.strip_suffix(BLOCK) {
+        return Some(kept.to_owned());
+    }
+    // `[all]` stays for what was written below it.
+    let (ours, kept): (Vec<&str>, Vec<&str>) =
+        trial.split_inclusive('\n').partition(|line| [SELECTS, COMMENT].contains(&line.trim()));
+    ours.iter().any(|line| line.trim() == SELECTS).then(|| kept.concat())
 }
 
 /// The command line of the trial, of the present one.

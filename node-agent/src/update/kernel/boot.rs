@@ -8,10 +8,11 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use weaver_diagnostics::config_txt::{self, BOOT_DIR, ConfigTxt, FILE, Hardware, Included};
 use weaver_diagnostics::kernel_trial::boot_files::{
-    DIRECTORY, TRYBOOT, TreeNames, TrialFile, TrialSource, kept_text,
+    DIRECTORY, KernelNames, TRYBOOT, TreeNames, TrialFile, TrialSource, kept_text, names, takes_directory,
+    trial_text,
 };
 use weaver_host::durable_file::if_there;
 
@@ -19,6 +20,7 @@ use crate::fat_file::{self, flush_file_system};
 use crate::host_root::HostRoot;
 
 const OVERLAYS: &str = "overlays";
+const CHANGED: &str = "config.txt was changed during the trial";
 
 /// Called before each change; a test cuts the power there.
 pub(super) type Cut<'a> = &'a dyn Fn() -> io::Result<()>;
@@ -135,22 +137,44 @@ impl<'a> TrialBoot<'a> {
         self.flush()
     }
 
-    /// Has each start take the directory; returns the configuration that does.
-    pub(super) fn select(&self, cut: Cut<'_>) -> anyhow::Result<String> {
-        let name = if self.is_selected()? { FILE } else { TRYBOOT };
-        let trial = self.text(name)?.filter(|text| kept_text(text).is_some());
+    /// The configuration by which each start takes the directory: the present one, with what its owner has changed since
+    /// the trial of the release `to` began, in the place of `from`.
+    pub(super) fn selected(&self, (from, to): (&str, &str)) -> anyhow::Result<String> {
+        let present = self.text(FILE)?;
+        if let Some(present) = present.as_ref().filter(|text| kept_text(text).is_some()) {
+            return Ok(present.clone());
+        }
+        let trial = self.text(TRYBOOT)?.filter(|text| kept_text(text).is_some());
         let trial =
             trial.with_context(|| format!("{BOOT_DIR}/{TRYBOOT} is not that of the trial any more"))?;
-        if name == TRYBOOT {
-            self.put(FILE, trial.as_bytes(), cut)?;
+        let Some(present) = present else { return Ok(trial) };
+        let selected = trial_text(&present, from, to);
+        if selected != trial {
+            let taken = self.taken(&selected, to).context(CHANGED)?;
+            ensure!(taken == self.taken(&trial, to)?, "{CHANGED}, and names other files for the kernel");
+        }
+        Ok(selected)
+    }
+
+    /// The files that a regular start with this configuration takes from the directory.
+    fn taken(&self, config: &str, release: &str) -> anyhow::Result<KernelNames> {
+        let config = self.config(FILE, config, false);
+        let names = takes_directory(&config).and_then(|()| names(&config, release));
+        names.map_err(|refusal| anyhow!("{refusal}"))
+    }
+
+    /// Has each start take the directory; returns the configuration that does.
+    pub(super) fn select(&self, releases: (&str, &str), cut: Cut<'_>) -> anyhow::Result<String> {
+        let selected = self.selected(releases)?;
+        if self.text(FILE)?.as_ref() != Some(&selected) {
+            self.put(FILE, selected.as_bytes(), cut)?;
             self.flush()?;
         }
-        Ok(trial)
+        Ok(selected)
     }
 
     /// Writes the kernel of the directory to where it is without a trial, and has each start take it there.
-    pub(super) fn publish(&self, trial: &str, cmdline: &str, cut: Cut<'_>) -> anyhow::Result<()> {
-        let kept = kept_text(trial).context("this is no configuration of a trial")?;
+    pub(super) fn publish(&self, cmdline: &str, cut: Cut<'_>) -> anyhow::Result<()> {
         for name in self.staged()?.iter().filter(|name| *name != cmdline) {
             let staged = self.path(&format!("{DIRECTORY}/{name}"));
             let content = fs::read(&staged).with_context(|| format!("cannot read {}", staged.display()))?;
@@ -160,6 +184,9 @@ impl<'a> TrialBoot<'a> {
             self.put(name, &content, cut)?;
         }
         self.flush()?;
+        // Its owner may have edited it while the packages were installed.
+        let kept = self.text(FILE)?.and_then(|text| kept_text(&text));
+        let kept = kept.with_context(|| format!("{BOOT_DIR}/{FILE} does not select the trial any more"))?;
         self.put(FILE, kept.as_bytes(), cut)?;
         self.flush()
     }

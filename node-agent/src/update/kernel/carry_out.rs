@@ -83,8 +83,13 @@ impl KernelUpdate<'_> {
             by_timer: false,
             phase: UpgradePhase::Forward,
         };
-        if let Err(error) = host.prove(&[], &before).await {
-            say(&format!("Kernel {} could not be verified: {error:#}", record.to));
+        let mut verified = host.prove(&[], &before).await;
+        if verified.is_ok() {
+            // An owner who chose another kernel meanwhile has it.
+            verified = self.boot.selected((&record.from, &record.to)).map(drop);
+        }
+        if let Err(error) = verified {
+            say(&format!("Kernel {} is refused: {error:#}", record.to));
             // Without it the next boot writes down another reason; that the old kernel starts matters more.
             if let Err(error) = self.note_refused(&mut record, &format!("{error:#}")) {
                 say(&format!("{error:#}"));
@@ -122,14 +127,14 @@ impl KernelUpdate<'_> {
 
     /// Called again after an interruption, it ends in the same state.
     async fn install(&self, record: &KernelTrial) -> anyhow::Result<()> {
-        let trial = self.boot.select(&|| Ok(()))?;
+        let trial = self.boot.select((&record.from, &record.to), &|| Ok(()))?;
         if !self.is_installed(record).await? {
             self.install_packages(record).await?;
             ensure!(self.is_installed(record).await?, "dpkg has not configured all of its packages");
         }
         let config = self.boot.config(TRYBOOT, &trial, true);
         let names = names(&config, &record.to).map_err(|refusal| anyhow!("{refusal}"))?;
-        self.boot.publish(&trial, &names.cmdline, &|| Ok(()))
+        self.boot.publish(&names.cmdline, &|| Ok(()))
     }
 
     async fn install_packages(&self, record: &KernelTrial) -> anyhow::Result<()> {

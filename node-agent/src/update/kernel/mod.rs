@@ -3,9 +3,9 @@
 //! `weaver_diagnostics::kernel_trial` decides; this module calls apt and the tools of a kernel, writes the boot
 //! partition, and restarts the host. Guarantees: until the kernel is proven, no file that a regular start reads is
 //! changed; whatever hangs, a restart ends in the old kernel; `config.txt` is replaced when all that it names is on the
-//! card; the hooks of the kernel's package see another directory in the place of the boot partition, since they write
-//! there file by file; each step is recorded before it is taken, so that the next run, or the next boot, continues.
-//! Failure: the reason, which is kept in the record.
+//! card, and keeps what its owner has changed there meanwhile; the hooks of the kernel's package see another directory
+//! in the place of the boot partition, since they write there file by file; each step is recorded before it is taken,
+//! so that the next run, or the next boot, continues. Failure: the reason, which is kept in the record.
 
 mod boot;
 mod carry_out;

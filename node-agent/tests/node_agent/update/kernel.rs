@@ -155,6 +155,32 @@ fn a_kernel_that_is_not_proven_is_left_by_a_restart_and_all_of_it_removed() {
 }
 
 #[test]
+fn an_edit_of_config_txt_during_a_trial_outlives_it_and_one_that_chooses_a_kernel_ends_it() {
+    let trying = |config: &str| {
+        let host = board();
+        assert_eq!(host.update(&["--kernel", "--yes"]).0, Some(0));
+        starts(&host, "second", NEW, true);
+        host.write(&format!("{BOOT}/config.txt"), config);
+        host
+    };
+    let edited = format!("{CONFIG}dtparam=audio=on\n");
+    let host = trying(&edited);
+    let (code, said) = resumes(&host);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(on_boot(&host, "config.txt"), edited.replace(OLD, NEW));
+    assert!(record(&host).contains("\"kept\""), "{}", record(&host));
+
+    let mine = CONFIG.replace(&format!("vmlinuz-{OLD}"), "mine");
+    let host = trying(&mine);
+    let (code, said) = resumes(&host);
+    assert_eq!(code, Some(12), "{said}");
+    assert!(said.contains("config.txt was changed during the trial"), "{said}");
+    assert_eq!(on_boot(&host, "config.txt"), mine);
+    assert!(record(&host).contains("changed during the trial"), "{}", record(&host));
+    assert_eq!(text(&host, "reboots"), "reboot --reboot-argument=0 tryboot\nreboot\n");
+}
+
+#[test]
 fn a_board_that_comes_back_with_the_old_kernel_has_refused_the_new_one() {
     for (is_trial, boots) in
         [(false, "the request was lost"), (true, "the firmware had no use for the files")]

@@ -28,13 +28,27 @@ fn a_trial_is_the_present_configuration_with_the_new_names_and_the_directory() {
     assert_eq!(names(&read, "6.12.57+deb13-arm64").unwrap(), want);
     let kept = kept_text(&trial).unwrap();
     assert_eq!(kept, DEBIAN.replace("6.12.48", "6.12.57"));
-    assert_eq!(kept_text(kept), None);
+    assert_eq!(kept_text(&kept), None);
 
     for text in [PI_OS, PI_OS.trim_end(), &PI_OS.replace('\n', "\r\n"), "[none]"] {
         let trial = trial_text(text, "6.12.47+rpt-rpi-v8", "6.12.62+rpt-rpi-v8");
         takes_directory(&config(&trial)).unwrap();
-        assert_eq!(kept_text(&trial), Some(text), "nothing but the end is added");
+        assert_eq!(kept_text(&trial).as_deref(), Some(text), "nothing but the end is added");
     }
+}
+
+#[test]
+fn what_was_written_into_the_configuration_of_a_trial_stays_where_the_directory_goes() {
+    let trial = trial_text("[cm4]\notg_mode=1\n", "a", "b");
+    for (edited, want) in [
+        (format!("{trial}dtparam=audio=on\n"), "[cm4]\notg_mode=1\n\n[all]\ndtparam=audio=on\n"),
+        (trial.trim_end().to_owned(), "[cm4]\notg_mode=1\n\n[all]\n"),
+        (trial.replace('\n', "\r\n"), "[cm4]\r\notg_mode=1\r\n\r\n[all]\r\n"),
+        (format!("arm_64bit=1\n{trial}"), "arm_64bit=1\n[cm4]\notg_mode=1\n"),
+    ] {
+        assert_eq!(kept_text(&edited).as_deref(), Some(want), "{edited}");
+    }
+    assert_eq!(kept_text("os_prefix=mine/\n"), None);
 }
 
 #[test]

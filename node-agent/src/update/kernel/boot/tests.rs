@@ -2,13 +2,14 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use anyhow::anyhow;
-use weaver_diagnostics::kernel_trial::boot_files::{files, names, trial_cmdline, trial_text};
+use weaver_diagnostics::kernel_trial::boot_files::{files, trial_cmdline};
 use weaver_diagnostics::package_update::plan::UpgradeRefusal;
 
 use super::*;
 
 const MODEL: &str = "Raspberry Pi 4 Model B Rev 1.5";
 const RELEASE: &str = "6.12.62+rpt-rpi-v8";
+const RELEASES: (&str, &str) = ("6.12.47+rpt-rpi-v8", RELEASE);
 const CONFIG: &str = "auto_initramfs=1\n";
 const CMDLINE: &str = "root=x rw\n";
 
@@ -54,7 +55,7 @@ impl Board {
             trees: new,
         };
         let boot = self.boot();
-        let trial = trial_text(CONFIG, "6.12.47+rpt-rpi-v8", RELEASE);
+        let trial = trial_text(CONFIG, RELEASES.0, RELEASE);
         let refused = |refusal: UpgradeRefusal| anyhow!("{refusal}");
         let names = names(&boot.config(TRYBOOT, &trial, true), RELEASE).map_err(refused)?;
         let files = files(&names, &from.names(), &boot.present()?).map_err(refused)?;
@@ -62,8 +63,8 @@ impl Board {
     }
 
     fn keep(&self, cut: Cut<'_>) -> anyhow::Result<()> {
-        let trial = self.boot().select(cut)?;
-        self.boot().publish(&trial, "cmdline.txt", cut)
+        self.boot().select(RELEASES, cut)?;
+        self.boot().publish("cmdline.txt", cut)
     }
 
     /// What the firmware loads: each file with its content, by Raspberry Pi's rules of `os_prefix`.
@@ -158,7 +159,7 @@ fn wherever_the_power_is_lost_while_a_kernel_is_kept_the_old_or_the_new_one_star
 fn what_each_start_takes_is_not_removed() {
     let board = Board::new();
     board.stage(&|| Ok(())).unwrap();
-    board.boot().select(&|| Ok(())).unwrap();
+    board.boot().select(RELEASES, &|| Ok(())).unwrap();
     let error = board.boot().clear(&|| Ok(())).unwrap_err().to_string();
     assert!(error.contains("config.txt starts the kernel in weaver-kernel"), "{error}");
     assert_eq!(board.starts(false), "new");
@@ -169,8 +170,40 @@ fn a_configuration_of_another_program_is_neither_taken_nor_removed() {
     let board = Board::new();
     board.stage(&|| Ok(())).unwrap();
     board.write("root/boot/firmware/tryboot.txt", "kernel=mine\n");
-    let error = board.boot().select(&|| Ok(())).unwrap_err().to_string();
+    let error = board.boot().select(RELEASES, &|| Ok(())).unwrap_err().to_string();
     assert!(error.contains("tryboot.txt is not that of the trial any more"), "{error}");
     board.boot().clear(&|| Ok(())).unwrap();
     assert_eq!(board.boot().text(TRYBOOT).unwrap().unwrap(), "kernel=mine\n");
+}
+
+#[test]
+fn what_its_owner_writes_into_the_configuration_during_a_trial_stays() {
+    const PATH: &str = "root/boot/firmware/config.txt";
+    let board = Board::new();
+    board.stage(&|| Ok(())).unwrap();
+    board.write(PATH, "auto_initramfs=1\ndtoverlay=disable-wifi\n");
+    let selected = board.boot().select(RELEASES, &|| Ok(())).unwrap();
+    assert_eq!(board.starts(false), "new");
+    // While the packages are installed.
+    board.write(PATH, &format!("{selected}dtparam=audio=on\n"));
+    let error = board.boot().clear(&|| Ok(())).unwrap_err().to_string();
+    assert!(error.contains("config.txt starts the kernel in weaver-kernel"), "{error}");
+    board.boot().publish("cmdline.txt", &|| Ok(())).unwrap();
+    let kept = board.boot().text(FILE).unwrap().unwrap();
+    assert_eq!(kept, "auto_initramfs=1\ndtoverlay=disable-wifi\n\n[all]\ndtparam=audio=on\n");
+    assert_eq!(board.starts(false), "new");
+}
+
+#[test]
+fn a_configuration_that_names_another_kernel_since_the_trial_began_is_left_as_it_is() {
+    for mine in
+        ["kernel=mine.img\n", "auto_initramfs=1\nkernel=mine.img\n", "auto_initramfs=1\ncmdline=mine.txt\n"]
+    {
+        let board = Board::new();
+        board.stage(&|| Ok(())).unwrap();
+        board.write("root/boot/firmware/config.txt", mine);
+        let error = board.boot().select(RELEASES, &|| Ok(())).unwrap_err().to_string();
+        assert!(error.starts_with("config.txt was changed during the trial"), "{error}");
+        assert_eq!(board.boot().text(FILE).unwrap().unwrap(), mine);
+    }
 }
