@@ -45,7 +45,13 @@ pub(crate) use args::STATE_DIR;
 pub use report_file::read_report;
 pub(crate) use root_grown::MARK as ROOT_GROWN;
 
-use crate::{backup, data_disk, host_args, host_root::HostRoot, report};
+use crate::{
+    backup, data_disk,
+    facts::{mounts::Mounts, storage},
+    host_args,
+    host_root::HostRoot,
+    report,
+};
 use host_facts::CardFacts;
 use host_files::{HostFiles, SetError};
 use pin::pin_path;
@@ -155,11 +161,7 @@ impl BootConfigRun<'_> {
         let has_own_registries = host.registries == RegistriesFile::Owners && config.registries.is_some();
         outcome.findings.extend(has_own_registries.then(|| registries::owners_file(&file)));
         let secrets_are_safe = self.apply(config, &host, &mut outcome);
-        if data_disk::is_away(self.root) {
-            tracing::info!("k3s' data is on a disk that is not mounted: it gets no manifests and no images");
-        } else {
-            self.hand_to_k3s(&config.role, &data_dir, &mut outcome);
-        }
+        self.hand_to_k3s(&config.role, &data_dir, &mut outcome);
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, secrets_are_safe, &mut outcome),
             _ => {
@@ -180,6 +182,20 @@ impl BootConfigRun<'_> {
 
     /// What the boot partition has for k3s: manifests, and archives of images.
     fn hand_to_k3s(&self, role: &RoleSetting, data_dir: &str, outcome: &mut BootOutcome) {
+        if data_disk::is_away(self.root) {
+            tracing::info!("k3s' data is on a disk that is not mounted: it gets no manifests and no images");
+            return;
+        }
+        let mounts = Mounts::read(self.root);
+        if let Some(awaited) = storage::awaited_mount(self.root, mounts.as_ref(), Path::new(data_dir)) {
+            let files = |name| self.root.list(self.file.with_file_name(name)).unwrap_or_default();
+            let none = [weaver_toml::manifests::DIRECTORY, weaver_toml::images::DIRECTORY]
+                .into_iter()
+                .all(|name| files(name).is_empty());
+            let awaited = awaited.display().to_string();
+            outcome.findings.extend((!none).then(|| verdict::data_not_mounted(data_dir, &awaited)));
+            return;
+        }
         for file in manifests::look(self.root, self.file, role, data_dir, &mut outcome.findings) {
             outcome.note(self.host.write_to_k3s(&file));
         }

@@ -16,12 +16,29 @@ use crate::publish::page;
 
 /// How the file system of k3s' data is mounted; a link may lead to another disk.
 pub(crate) fn data_mount(root: &HostRoot, mounts: Option<&Mounts>, data_dir: &Path) -> Option<DataMount> {
-    let top = fs::canonicalize(root.real("/")).ok()?;
-    let existing = root.real(data_dir).ancestors().find_map(|path| fs::canonicalize(path).ok())?;
-    let existing = Path::new("/").join(existing.strip_prefix(top).ok()?);
-    let (mount_point, state) = mounts?.holding(&existing)?;
+    let (mount_point, state) = mounts?.holding(&really(root, data_dir)?)?;
     let (data_dir, mount_point) = (data_dir.display().to_string(), mount_point.display().to_string());
     Some(DataMount { data_dir, mount_point, state })
+}
+
+/// The nearest directory of a path that exists, without links.
+fn really(root: &HostRoot, path: &Path) -> Option<PathBuf> {
+    let top = fs::canonicalize(root.real("/")).ok()?;
+    let existing = root.real(path).ancestors().find_map(|path| fs::canonicalize(path).ok())?;
+    Some(Path::new("/").join(existing.strip_prefix(top).ok()?))
+}
+
+/// Where fstab mounts a file system that holds this path, and none is mounted yet: it will hide what is written there.
+pub(crate) fn awaited_mount(root: &HostRoot, mounts: Option<&Mounts>, path: &Path) -> Option<PathBuf> {
+    let mounts = mounts?;
+    let fstab = root.read_if_possible(FSTAB)?.text;
+    let really = really(root, path);
+    let mut directories = path.ancestors().chain(really.as_deref().into_iter().flat_map(Path::ancestors));
+    let is_awaited = |directory: &&Path| {
+        let is_root = directory.parent().is_none();
+        !is_root && mounts.at(directory) == Mount::Absent && listed(&fstab, directory).is_some()
+    };
+    directories.find(is_awaited).map(Path::to_owned)
 }
 
 /// How the boot partition is mounted; `None` where fstab mounts none: another computer than a Pi, or its
@@ -168,6 +185,28 @@ mod tests {
             data_mount(&root, Mounts::read(&root).as_ref(), Path::new("/var/lib/rancher/k3s")).unwrap();
         assert_eq!((read.mount_point.as_str(), read.state), ("/mnt/ssd", Mount::ReadOnly));
         assert_eq!(read.data_dir, "/var/lib/rancher/k3s");
+    }
+
+    #[test]
+    fn a_mount_that_fstab_has_is_awaited_until_it_is_there() {
+        const FILE_SYSTEMS: &str = "LABEL=r / ext4 defaults 0 1\n#LABEL=x /mnt ext4 defaults 0 2\n\
+             LABEL=ssd /mnt/ssd/ ext4 nofail 0 2\nLABEL=old /mnt/old ext4 noauto 0 2\n";
+        let mounted = format!("{ROOT}26 25 8:1 / /mnt/ssd rw - ext4 /dev/sda1 rw\n");
+        for (mounts, path, want) in [
+            (ROOT, "/mnt/ssd/k3s", Some("/mnt/ssd")),
+            (ROOT, "/mnt/ssd", Some("/mnt/ssd")),
+            (&mounted, "/mnt/ssd/k3s", None),
+            (ROOT, "/mnt/ssd2/k3s", None),
+            (ROOT, "/mnt/old/k3s", None),
+            (ROOT, "/var/lib/rancher/k3s", None),
+            (ROOT, "/link/k3s", Some("/mnt/ssd")),
+            ("", "/mnt/old/k3s", None),
+        ] {
+            let (dir, root) = host(&[(FSTAB, FILE_SYSTEMS), (MOUNTS, mounts), ("/mnt/ssd/x", "")]);
+            std::os::unix::fs::symlink(dir.path().join("mnt/ssd"), dir.path().join("link")).unwrap();
+            let awaited = awaited_mount(&root, Mounts::read(&root).as_ref(), Path::new(path));
+            assert_eq!(awaited.as_deref(), want.map(Path::new), "{path}: {mounts}");
+        }
     }
 
     #[test]

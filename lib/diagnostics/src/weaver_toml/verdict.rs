@@ -11,6 +11,7 @@ use super::{
     user_data::UserData,
 };
 use crate::finding::{Code, Finding, Place, Remedy};
+use crate::host::storage::FSTAB;
 use crate::shell::quoted;
 
 /// More faults than this are only counted.
@@ -249,6 +250,26 @@ pub fn not_configured(path: &str, why: &str) -> Finding {
         Remedy::new("free space or mount the disk writable, then")
             .command("sudo weaver-node-agent boot-config"),
     )
+}
+
+/// A disk that is mounted later would hide what boot-config hands to k3s.
+#[must_use]
+pub fn data_not_mounted(data_dir: &str, mount_point: &str) -> Finding {
+    const DROP_INS: &str = "/etc/systemd/system/weaver-boot-config.service.d";
+    let message = format!(
+        "k3s gets no manifests and no images from the boot partition: its data is in {data_dir}, and nothing was mounted \
+         at {mount_point}"
+    );
+    let unit = format!("systemd-escape --path --suffix=mount {}", quoted(mount_point));
+    let remedy = Remedy::new(
+        "plug the disk in, if it is missing. If it is mounted later in the boot, have boot-config wait for it by this \
+         drop-in",
+    )
+    .command(format!("sudo mkdir -p {DROP_INS}"))
+    .command(format!("printf '[Unit]\\nAfter=%s\\n' \"$({unit})\" | sudo tee {DROP_INS}/50-data-dir.conf"))
+    .command("sudo reboot");
+    let finding = Finding::new(Code::HostNotConfigured, message);
+    finding.saw(Place::file(FSTAB), format!("it mounts a disk at {mount_point}")).remedy(remedy)
 }
 
 /// netplan does not take what its files say together.

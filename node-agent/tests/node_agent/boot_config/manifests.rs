@@ -92,6 +92,27 @@ fn while_the_disk_of_k3s_data_is_missing_nothing_is_written_at_its_place() {
 }
 
 #[test]
+fn where_the_disk_of_k3s_data_is_mounted_later_nothing_is_written_that_it_would_hide() {
+    let host = CardHost::new();
+    host.write("/etc/rancher/k3s/config.yaml", "data-dir: /mnt/my-ssd/k3s\n");
+    host.write("/etc/fstab", "LABEL=ssd /mnt/my-ssd ext4 nofail 0 2\n");
+    let root = "25 1 254:2 / / rw - ext4 /dev/vda2 rw\n36 25 254:1 / /boot/firmware rw - vfat /dev/vda1 rw\n";
+    host.write("/proc/self/mountinfo", root);
+    let none = host.configure("").exits(0);
+    assert!(!none.stderr.contains("B-05"), "the card has nothing for k3s: {}", none.stderr);
+    host.write(&format!("{CARD}/app.yaml"), APP);
+    let said = host.configure("").exits(0);
+    let found = said.finds("B-05", "warn").to_string();
+    assert!(found.contains("systemd-escape --path --suffix=mount /mnt/my-ssd"), "{found}");
+    assert!(!host.exists("/mnt/my-ssd"));
+
+    host.write("/proc/self/mountinfo", format!("{root}37 25 254:16 / /mnt/my-ssd rw - ext4 /dev/vdb rw\n"));
+    let said = host.configure("").exits(0);
+    assert!(!said.stderr.contains("B-05"), "{}", said.stderr);
+    assert_eq!(host.read("/mnt/my-ssd/k3s/server/manifests/weaver-card/weaver-card-app.yaml"), APP);
+}
+
+#[test]
 fn of_a_directory_full_of_files_none_is_looked_at() {
     let host = CardHost::new();
     for number in 0..201 {
