@@ -114,6 +114,12 @@ pub(super) fn asks_itself(line: &str) -> bool {
     })
 }
 
+/// Does a program of k3s on this node ask the API server? On a server, that itself has this port; on a node that joins
+/// one, k3s' load balancer before it.
+pub(super) fn asks_by_k3s(line: &str) -> bool {
+    urls(line).any(|(host, _)| ["127.0.0.1:6444", "localhost:6444", "[::1]:6444"].contains(&host))
+}
+
 /// Does the line tell of the API server, and not of any server?
 pub(super) fn asks_the_api_server(line: &str) -> bool {
     peer(line) == Peer::ApiServer

@@ -289,6 +289,9 @@ pub(super) fn untrusted(line: &str) -> Option<Details> {
     if peer::asks_itself(line) {
         return Some(own_certificate());
     }
+    if peer::asks_by_k3s(line) {
+        return Some(certificate_for_k3s());
+    }
     match peer::peer(line) {
         Peer::ApiServer => Some(Details::default()),
         Peer::Other => None,
@@ -304,6 +307,25 @@ pub(super) fn untrusted(line: &str) -> Option<Details> {
     }
 }
 
+/// No kubeconfig of a user has this address.
+fn certificate_for_k3s() -> Details {
+    Details::message("k3s of this node does not trust the API server that it asks: the certificate is of another CA").remedy(
+        Remedy::new(
+            "on a node that joins a server, 127.0.0.1:6444 is the load balancer of k3s: check that `server` and the token are of \
+             the same cluster; if the server was installed again, copy its token again and restart k3s. On a server, it is \
+             the API server itself: if `openssl verify` does not say OK, restore server/tls, server/token and the datastore \
+             from one backup (`sudo weaver node restore BACKUP`); if it does, restart k3s",
+        )
+        .command("sudo cat /var/lib/rancher/k3s/server/node-token")
+        .command(VERIFY)
+        .command(RESTART_K3S),
+    )
+}
+
+/// Of the files of a server.
+const VERIFY: &str = "sudo openssl verify -CAfile /var/lib/rancher/k3s/server/tls/server-ca.crt \
+                      /var/lib/rancher/k3s/server/tls/serving-kube-apiserver.crt";
+
 /// k3s checks at its start that the certificate of its port is of its own CA.
 fn own_certificate() -> Details {
     Details::message("this server does not trust its own certificate: it is not of the CA in server/tls").remedy(
@@ -314,10 +336,7 @@ fn own_certificate() -> Details {
              restore all three from one backup (`sudo weaver node restore BACKUP`), or from the server whose cluster it is",
         )
         .command("timedatectl")
-        .command(
-            "sudo openssl verify -CAfile /var/lib/rancher/k3s/server/tls/server-ca.crt \
-             /var/lib/rancher/k3s/server/tls/serving-kube-apiserver.crt",
-        )
+        .command(VERIFY)
         .command("sudo k3s kubectl --server https://127.0.0.1:6444 -n kube-system delete secret k3s-serving")
         .command("sudo mv /var/lib/rancher/k3s/server/tls/dynamic-cert.json /root/")
         .command(RESTART_K3S),

@@ -22,6 +22,12 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "check `server`",
         "openssl",
     ),
+    // The kubelet of a node that joins, and the scheduler of a server.
+    (
+        r#"E1105 10:00:00.123456    2217 reflector.go:205] "Failed to watch" err="failed to list *v1.Node: Get \"https://127.0.0.1:6444/api/v1/nodes?fieldSelector=metadata.name%3Dpi&limit=500\": tls: failed to verify certificate: x509: certificate signed by unknown authority""#,
+        "check that `server` and the token",
+        "kubeconfig",
+    ),
     (
         r#"Get "https://127.0.0.1:6443/api?timeout=30s": x509: certificate signed by unknown authority"#,
         "kubeconfig export",
