@@ -8,6 +8,7 @@ use weaver_diagnostics::package_update::record::{UpdateRecord, UpdateResume, Upg
 
 use super::host::UpdateHost;
 use super::packages::{Packages, files};
+use super::programs::announce;
 use crate::upgrade::carry_out::Stop;
 use crate::upgrade::journal::Journal;
 use crate::upgrade::say::say;
@@ -154,6 +155,11 @@ impl PackageUpdate<'_> {
                 return Ok(self.failed().await);
             }
             self.packages.flush_new_ones()?;
+        }
+        // What prevents it, the installation says too.
+        let new = files(&self.packages.new_ones());
+        if let Ok(also) = self.host.programs.simulate_again(&new).await? {
+            announce(&also);
         }
         self.forward().await
     }

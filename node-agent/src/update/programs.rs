@@ -153,7 +153,27 @@ impl ProgramSource {
     /// # Errors
     /// As [`Self::refresh`].
     pub async fn simulate(&self, files: &[PathBuf]) -> anyhow::Result<Result<Vec<String>, UpgradeRefusal>> {
-        let output = self.run("apt-get", words(&["install", "--simulate"], &APT, files)).await?;
+        self.simulated(&["install"], files).await
+    }
+
+    /// The same where an installation was cut off: with what is missing since then.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub async fn simulate_again(
+        &self,
+        files: &[PathBuf],
+    ) -> anyhow::Result<Result<Vec<String>, UpgradeRefusal>> {
+        self.simulated(&INSTALL, files).await
+    }
+
+    async fn simulated(
+        &self,
+        how: &[&str],
+        files: &[PathBuf],
+    ) -> anyhow::Result<Result<Vec<String>, UpgradeRefusal>> {
+        let how = [how, &["--simulate"]].concat();
+        let output = self.run("apt-get", words(&how, &APT, files)).await?;
         Ok(self.judged(&output).map(|()| also_installed(&String::from_utf8_lossy(&output.stdout))))
     }
 
@@ -315,6 +335,13 @@ impl ProgramSource {
             // Ctrl-C stops the wait, and not the work.
             .process_group(0);
         command
+    }
+}
+
+/// Says what else apt installs.
+pub(super) fn announce(also: &[String]) {
+    if !also.is_empty() {
+        say(&format!("apt also installs: {}", also.join(", ")));
     }
 }
 

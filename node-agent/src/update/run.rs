@@ -20,6 +20,7 @@ use super::carry_out::PackageUpdate;
 use super::host::{BeforeUpdate, UpdateHost};
 use super::last_update;
 use super::packages::{Packages, files};
+use super::programs::announce;
 use crate::backup;
 use crate::node_lock::Busy;
 use crate::upgrade::journal::{self, Journal, Recorded};
@@ -109,9 +110,7 @@ impl UpdateRun {
                 return Ok(UpdateOutcome::Refused(vec![refusal]));
             }
         };
-        if !also.is_empty() {
-            say(&format!("apt also installs: {}", also.join(", ")));
-        }
+        announce(&also);
         if !self.agreed()? {
             self.packages.tidy();
             return Ok(UpdateOutcome::Ended(exit_code::FINE));

@@ -7,6 +7,7 @@ use weaver_diagnostics::config_txt::BOOT_DIR;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::kernel_trial::boot_files::{TRYBOOT, names};
 use weaver_diagnostics::kernel_trial::record::{KernelTrial, TrialPhase, TrialStep};
+use weaver_diagnostics::kernel_trial::refusals::also;
 use weaver_diagnostics::package_update::record::{UpdateRecord, UpgradePhase};
 use weaver_host::durable_file::if_there;
 
@@ -14,6 +15,7 @@ use super::prepare::MODULES;
 use super::trial::{KernelUpdate, facts, running};
 use crate::systemctl::SystemctlError;
 use crate::update::packages::files;
+use crate::update::programs::announce;
 use crate::upgrade::carry_out::Stop;
 use crate::upgrade::say::say;
 
@@ -144,12 +146,22 @@ impl KernelUpdate<'_> {
         {
             bail!("its packages are gone, and cannot be fetched again: {refusal}");
         }
+        let new = files(&packages.new_ones());
+        // Where it was cut off, apt installs more than it would have before.
+        if let Ok(mut others) = self.programs.simulate_again(&new).await? {
+            if let Some(refusal) = also(&others) {
+                bail!("{refusal}");
+            }
+            let is_of_kernel = |other: &String| {
+                record.packages.iter().any(|it| *other == format!("{} {}", it.name, it.version))
+            };
+            others.retain(|other| !is_of_kernel(other));
+            announce(&others);
+        }
         let instead = packages.instead_of_boot();
         packages.empty(&instead)?;
         let boot = self.update.host.root.real(BOOT_DIR);
-        if let Err(refusal) =
-            self.programs.install_apart(&files(&packages.new_ones()), &instead, &boot).await?
-        {
+        if let Err(refusal) = self.programs.install_apart(&new, &instead, &boot).await? {
             bail!("{refusal}");
         }
         Ok(())

@@ -48,6 +48,7 @@ case $call in
   "apt-get simulate")
     fails
     printf 'Inst weaver [0.1] (0.2 localhost [amd64])\nInst libother (1.0 Debian:13 [amd64])\nConf libother (1.0 Debian:13 [amd64])\n'
+    case " $* " in *\ --fix-broken\ *) [ ! -e "$here/missing" ] || sed 's/.*/Inst & (1 Debian:13 [amd64])/' "$here/missing" ;; esac
     ;;
   "apt-get download")
     for word in "$@"; do case $word in *=[0-9]*) echo new >"${word%=*}_${word#*=}_amd64.deb" ;; esac; done

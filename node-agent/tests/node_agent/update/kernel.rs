@@ -324,6 +324,24 @@ fn cut_off_while_it_is_installed_a_proven_kernel_starts_and_the_next_boot_comple
 }
 
 #[test]
+fn what_would_write_to_the_boot_partition_is_not_installed_to_complete_an_interrupted_installation() {
+    let host = board();
+    assert_eq!(host.update(&["--kernel", "--yes"]).0, Some(0));
+    starts(&host, "second", NEW, true);
+    host.write("kill", "within apt-get install");
+    assert_eq!(resumes(&host).0, None);
+    host.write("missing", "raspi-firmware\n");
+    starts(&host, "third", NEW, false);
+    let (code, said) = resumes(&host);
+    assert_eq!(code, Some(13), "{said}");
+    assert!(said.contains("apt would also install raspi-firmware 1"), "{said}");
+    fs::remove_file(host.path("missing")).unwrap();
+    let (code, said) = resumes(&host);
+    assert!(code == Some(0) && said.contains("apt also installs: libother 1.0\n"), "{said}");
+    is_kept(&host, "once it is there");
+}
+
+#[test]
 fn a_kernel_that_cannot_be_installed_starts_all_the_same_and_is_tried_again() {
     let host = board();
     assert_eq!(host.update(&["--kernel", "--yes"]).0, Some(0));

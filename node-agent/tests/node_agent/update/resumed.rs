@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{OLD, UpdateTestHost};
+use super::{NEW, OLD, UpdateTestHost};
 
 const RECORD: &str = "root/var/lib/weaver/update-timer.json";
 
@@ -36,4 +36,17 @@ fn an_update_of_a_user_that_is_completed_is_none_of_the_timers() {
         assert_eq!((code, host.installed()), (Some(12), OLD.map(str::to_owned).into()), "{said}");
         assert!(!host.path(RECORD).exists(), "{flags:?}");
     }
+}
+
+#[test]
+fn what_apt_installs_besides_to_complete_an_update_is_said_before() {
+    let host = UpdateTestHost::new();
+    host.write("missing", "libmissing\n");
+    host.write("kill", "within apt-get install");
+    let (code, said) = host.update(&["--yes"]);
+    assert!(code.is_none() && said.contains("\napt also installs: libother 1.0\n"), "{said}");
+    let (code, said) = host.update(&["--resume", "--yes"]);
+    assert_eq!((code, host.installed()), (Some(0), NEW.map(str::to_owned).into()), "{said}");
+    let announced = said.find("\napt also installs: libother 1.0, libmissing 1\n").unwrap();
+    assert!(announced < said.find("Installing 0.2").unwrap(), "{said}");
 }
