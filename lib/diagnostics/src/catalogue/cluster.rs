@@ -29,10 +29,10 @@ macro_rules! cluster_rows {
             commands: ["k3d registry list", "docker ps --filter label=k3d.role=registry"],
         }
         ImageForOtherProcessor = "R-05" "image-for-other-processor" Fail {
-            title: "An image, or a program in it, is built for another processor.",
-            cause: "A Raspberry Pi is arm64, and the image has no arm64 build. `exec format error` also appears for \
-                a script without `#!` in its first line.",
-            remedy: "choose an image or tag that supports linux/arm64, or build one",
+            title: "An image or a program is built for another processor.",
+            cause: "A Raspberry Pi with a 64-bit system is arm64, and the image or the program has no build for that, or \
+                only one for a newer processor. `exec format error` also appears for a script without `#!` in its first line.",
+            remedy: "choose an image, a tag or a download for linux/arm64, or build one",
             commands: ["skopeo inspect --raw docker://IMAGE:TAG", "docker buildx build --platform linux/arm64 --push -t IMAGE:TAG ."],
         }
         ImageNotFound = "R-06" "image-not-found" Fail {

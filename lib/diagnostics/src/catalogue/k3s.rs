@@ -131,10 +131,10 @@ macro_rules! k3s_rows {
             commands: ["journalctl -u weaver-update", "sudo weaver node update"],
         }
         RestoreInterrupted = "F-19" "restore-interrupted" Fail {
-            title: "A restore of this node was interrupted.",
-            cause: "The power failed or the process was killed while the restored files were put in place. A card \
-                completes the restore at the next boot; until then k3s does not start.",
-            remedy: "complete the restore; without a shell, reboot the card",
+            title: "A restore of this node is not complete.",
+            cause: "It is under way; or the power failed or the process was killed while the restored files were put in \
+                place. k3s does not start until it is complete. A card completes an interrupted one at the next boot.",
+            remedy: "wait for a restore that is under way; complete one that was interrupted or, without a shell, reboot the card",
             commands: ["sudo weaver node restore --resume"],
         }
         DnsLoops = "F-15" "dns-loops" Fail {
@@ -159,11 +159,12 @@ macro_rules! k3s_rows {
             commands: ["kubectl describe nodes | grep -A 8 'Allocated resources'", "kubectl get pods -A -o wide"],
         }
         ServerAddressChanged = "F-18" "server-address-changed" Fail {
-            title: "The server's address differs from the one that etcd has stored.",
-            cause: "etcd keeps the addresses of its members. The router gave this server a different one, or its network \
-                interface changed.",
+            title: "This node does not have the address, or the membership in etcd, that k3s expects.",
+            cause: "k3s listens at the addresses in its configuration, and etcd keeps those of its members. The router gave \
+                this node another one, its network interface changed or comes up late, or the server was removed from \
+                the cluster.",
             remedy: "give it the old address again, and reserve it in the router. To keep the new one on a cluster of one \
-                server, take a snapshot and reset the membership: the data stays",
+                server, copy the datastore and reset the membership: the data stays",
             commands: [
                 "ip -brief address",
                 STOP_K3S,

@@ -103,6 +103,7 @@ mod tests {
             let found = judged(RestorePhase::Swap, is_under_way).unwrap();
             assert_eq!(found.severity(), Severity::Fail, "it keeps k3s from starting");
             assert!(found.message.ends_with(how), "{}", found.message);
+            assert!(!found.code.title().contains("interrupted"), "it is for both");
             let commands = found.remedy.unwrap().commands;
             let is_named = commands.iter().any(|command| *command == "sudo weaver node restore --resume");
             assert_eq!(is_named, resumes, "{commands:?}");

@@ -162,6 +162,23 @@ fn what_to_do_is_of_what_the_line_tells_of() {
     }
 }
 
+/// What the agent reports of k3s' journal is the title without the message.
+#[test]
+fn a_title_is_true_of_each_line_of_its_code() {
+    for (line, id, words) in [
+        ("bash: ./k3s: cannot execute binary file: Exec format error", "R-05", "a program"),
+        (
+            "this node has been removed from the cluster please restart k3s to rejoin the cluster",
+            "F-18",
+            "membership",
+        ),
+        ("listen tcp 10.1.2.1:6443: bind: cannot assign requested address", "F-18", "the address"),
+    ] {
+        let code = judge(line).unwrap().code;
+        assert!(code.id() == id && code.title().contains(words), "{line}: {id} {}", code.title());
+    }
+}
+
 #[test]
 fn a_containerd_that_was_killed_may_have_been_stopped() {
     for (line, want) in [
