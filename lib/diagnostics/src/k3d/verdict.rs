@@ -12,8 +12,9 @@ use crate::{
 
 /// Starts after which a container that runs is not left alone: a healthy server is started once.
 const RESTARTS: u32 = 3;
-/// What `ProtectHome=` in the agent's unit hides.
+/// What `ProtectHome=` in the agent's unit hides, and what `PrivateTmp=`.
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Drop-ins of the agent's unit.
 const DROP_INS: &str = "/etc/systemd/system/weaver-node-agent.service.d";
 
@@ -59,21 +60,22 @@ pub fn unread_by_agent(socket: &str, why: &str) -> Finding {
     }
 }
 
-/// What gives the agent's unit a socket in a user's directory: root without a capability may not write to it.
+/// What gives the agent's unit a user's socket: root without a capability may not write to it.
 fn drop_in(socket: &str) -> Option<Remedy> {
     let path = socket.strip_prefix("unix://").unwrap_or(socket);
     // `/var/run` is a link.
     let path = path.strip_prefix("/var").filter(|path| path.starts_with("/run/")).unwrap_or(path);
     let is_around = |directory: &str| Path::new(path).starts_with(directory);
-    if !HIDDEN.into_iter().any(is_around) {
+    let shows = if TEMPORARY.into_iter().any(is_around) {
+        "PrivateTmp=no".to_owned()
+    } else if HIDDEN.into_iter().any(is_around) {
+        let others: Vec<_> = HIDDEN.into_iter().filter(|&directory| !is_around(directory)).collect();
+        format!("ProtectHome=no\\nInaccessiblePaths=-{}", others.join(" -"))
+    } else {
         return None;
-    }
-    let others: Vec<_> = HIDDEN.into_iter().filter(|&directory| !is_around(directory)).collect();
-    let text = format!(
-        "[Service]\\nProtectHome=no\\nInaccessiblePaths=-{}\\nCapabilityBoundingSet=CAP_DAC_OVERRIDE\\n",
-        others.join(" -")
-    );
-    let explain = "start the engine if its socket is not there; the service weaver-node-agent does not see the \
+    };
+    let text = format!("[Service]\\n{shows}\\nCapabilityBoundingSet=CAP_DAC_OVERRIDE\\n");
+    let explain = "start the engine if its socket is not there; the service weaver-node-agent does not see /tmp and the \
                    directories of users, and may not write to their sockets, until a drop-in lets it";
     Some(
         Remedy::new(explain)
@@ -298,11 +300,22 @@ mod tests {
         assert_eq!(commands("unix:///var/run/user/1000/docker.sock").unwrap(), rootless);
         let desktop = commands("/home/me/.docker/desktop/docker.sock").unwrap();
         assert!(desktop[2].contains(r"InaccessiblePaths=-/root -/run/user\n"), "{desktop:?}");
+        for socket in ["unix:///tmp/docker.sock", "unix:///var/tmp/me/docker.sock"] {
+            let temporary = commands(socket).unwrap();
+            assert!(
+                temporary[2].contains(r"'[Service]\nPrivateTmp=no\nCapabilityBoundingSet="),
+                "{temporary:?}"
+            );
+        }
         let usual: Vec<_> =
             Code::ContainerEngineUnreadable.row().remedy().commands.iter().map(ToString::to_string).collect();
-        for socket in
-            ["/var/run/docker.sock", "unix:///run/podman/podman.sock", "tcp://pi:2375", "/run/users"]
-        {
+        for socket in [
+            "/var/run/docker.sock",
+            "unix:///run/podman/podman.sock",
+            "tcp://pi:2375",
+            "/run/users",
+            "/tmpfs/x",
+        ] {
             assert_eq!(commands(socket).as_ref(), Some(&usual), "{socket}");
         }
     }
