@@ -6,6 +6,7 @@
 use std::{
     fs::{self, File},
     io::{self, Read as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +14,9 @@ use weaver_diagnostics::text_file::TextFile;
 
 /// No file that is read here has a reason to be larger.
 pub const LIMIT: u64 = 256 * 1024;
+
+/// Links that are followed from one to the next.
+const LINKS: usize = 8;
 
 /// Why a file could not be read as text.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +29,9 @@ pub enum ReadError {
     /// Control characters, or not UTF-8.
     #[error("it is binary, not text")]
     Binary,
+    /// Below this directory, of which the process sees nothing.
+    #[error("the service does not see what is in {}", .0.display())]
+    Hidden(PathBuf),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -118,8 +125,13 @@ impl HostRoot {
         // Checked before it is opened: opening a pipe would wait for a writer.
         let metadata = match fs::metadata(&real) {
             Ok(metadata) => metadata,
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                return match hidden_by(&real, LINKS) {
+                    Some(directory) => Err(ReadError::Hidden(directory)),
+                    None if is_absent(&error) => Ok(None),
+                    None => Err(error.into()),
+                };
+            }
         };
         if !metadata.is_file() {
             return Err(ReadError::NotAFile);
@@ -155,6 +167,19 @@ impl HostRoot {
         names.sort();
         Ok(names)
     }
+}
+
+/// The directory that hides a path which is not found, by links too: systemd mounts one without any permission in the
+/// place of each that a unit shall not see (`ProtectHome=`).
+fn hidden_by(path: &Path, links: usize) -> Option<PathBuf> {
+    let (nearest, about) =
+        path.ancestors().find_map(|ancestor| Some((ancestor, fs::symlink_metadata(ancestor).ok()?)))?;
+    if about.is_symlink() {
+        let target = nearest.parent()?.join(fs::read_link(nearest).ok()?);
+        return hidden_by(&target, links.checked_sub(1)?);
+    }
+    let is_closed = about.is_dir() && about.permissions().mode() & 0o7777 == 0;
+    is_closed.then(|| nearest.to_owned())
 }
 
 fn has_control_characters(text: &str) -> bool {
@@ -208,5 +233,24 @@ mod tests {
         assert!(matches!(root.read("/etc/pipe"), Err(ReadError::NotAFile)));
         assert_eq!(root.list("/etc").unwrap(), ["good", "large", "latin", "nul", "pipe"]);
         assert!(root.list("/none").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_missing() {
+        let (dir, root) = fixture::host(&[("/etc/x", "")]);
+        let home = dir.path().join("home");
+        fs::create_dir(&home).unwrap();
+        fs::set_permissions(&home, fs::Permissions::from_mode(0)).unwrap();
+        for (link, target) in [("file", "../home/me/file"), ("directory", "../home/me"), ("loop", "loop")] {
+            std::os::unix::fs::symlink(target, dir.path().join("etc").join(link)).unwrap();
+        }
+        for path in ["/home/me/file", "/etc/file", "/etc/directory/file"] {
+            let read = root.read(path);
+            assert!(matches!(&read, Err(ReadError::Hidden(by)) if by.ends_with("home")), "{path}: {read:?}");
+        }
+        assert!(matches!(root.read("/etc/loop"), Err(ReadError::Io(_))));
+        assert!(root.read("/etc/none/file").unwrap().is_none());
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(root.read("/etc/file").unwrap().is_none());
     }
 }

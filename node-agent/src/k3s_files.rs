@@ -119,7 +119,8 @@ fn registries(root: &HostRoot, named: Option<&Setting>) -> Vec<Finding> {
     let path = Path::new(named.map_or(registries_yaml::FILE, |named| &named.value));
     match (root.read(path), named) {
         (Ok(Some(file)), _) => {
-            let is_there = |path: &str| matches!(root.read(Path::new(path)), Ok(Some(_)));
+            let is_there =
+                |path: &str| matches!(root.read(Path::new(path)), Ok(Some(_)) | Err(ReadError::Hidden(_)));
             registries_yaml::lint(&file, is_there)
         }
         // What is relative depends on where k3s was started.
@@ -211,6 +212,7 @@ fn unread(of: FileUse, path: &Path, error: &ReadError) -> Finding {
     let unread = match error {
         ReadError::Io(_) | ReadError::TooLarge => Unread::ByUs(why),
         ReadError::NotAFile | ReadError::Binary => Unread::NotText(why),
+        ReadError::Hidden(_) => Unread::Hidden(why),
     };
     files::unread(of, &path.display().to_string(), &unread)
 }
@@ -257,9 +259,12 @@ pub(crate) fn trust_anchors(file: &TextFile) -> Result<RootCertStore, Box<Findin
 /// What is wrong with the administrator's kubeconfig.
 #[must_use]
 pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
-    let read = root.read(path).map_err(|error| error.to_string());
+    let read = root.read(path);
+    let is_hidden = matches!(read, Err(ReadError::Hidden(_)));
+    let read = read.map_err(|error| error.to_string());
     let mode = std::fs::metadata(root.real(path)).ok().map(|m| m.permissions().mode());
-    kubeconfig::administrators(&path.display().to_string(), read, mode)
+    let found = kubeconfig::administrators(&path.display().to_string(), read, mode).into_iter();
+    found.map(|finding| if is_hidden { finding.remedy(files::show_hidden()) } else { finding }).collect()
 }
 
 #[cfg(test)]

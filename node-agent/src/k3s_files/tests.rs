@@ -272,3 +272,29 @@ fn settings_that_need_a_newer_k3s_than_the_installed_one() {
         assert_eq!(found.len(), want, "{minor}: {found:?}");
     }
 }
+
+/// A failure would keep k3s from starting, which reads these files.
+#[test]
+fn what_a_unit_of_ours_does_not_see_is_unknown_and_not_missing() {
+    let unit =
+        "[Service]\nExecStart=k3s server --config /home/me/k3s.yaml --private-registry /home/me/r.yaml\n";
+    let registries = "configs:\n  reg.lan:\n    tls:\n      ca_file: /home/me/ca.crt\n";
+    let (dir, root) = host(&[("/k3s.service", unit), (registries_yaml::FILE, registries)]);
+    let home = dir.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0)).unwrap();
+    let found = effective(&root, None, Some(Path::new("/k3s.service"))).findings;
+    let with_its_file = effective(&root, None, Some(Path::new("/none.service"))).findings;
+    let kubeconfig = admin_kubeconfig(&root, Path::new("/home/me/config"));
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for path in ["/home/me/k3s.yaml", "/home/me/r.yaml"] {
+        let named = format!("{path} cannot be read: the service does not see");
+        assert!(found.iter().any(|finding| finding.message.starts_with(&named)), "{path}: {found:?}");
+    }
+    let is_open = |finding: &Finding| {
+        (finding.code, finding.severity()) == (Code::K3sFileUnreadable, Severity::Unknown)
+    };
+    assert!(found.iter().all(is_open), "{found:?}");
+    assert_eq!(with_its_file, [], "its CA may be there");
+    assert!(kubeconfig[0].remedy.as_ref().unwrap().explain.contains("move it out of them"), "{kubeconfig:?}");
+}

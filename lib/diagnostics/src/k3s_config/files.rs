@@ -29,6 +29,8 @@ pub enum FileUse {
 pub enum Unread {
     /// This process could not, and k3s may.
     ByUs(String),
+    /// The unit of this process hides it from it.
+    Hidden(String),
     /// It is no text.
     NotText(String),
 }
@@ -36,8 +38,11 @@ pub enum Unread {
 /// A file that was not read.
 #[must_use]
 pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
-    let (Unread::ByUs(why) | Unread::NotText(why)) = unread;
-    let finding = cannot_read(path, why);
+    let (Unread::ByUs(why) | Unread::Hidden(why) | Unread::NotText(why)) = unread;
+    let mut finding = cannot_read(path, why);
+    if let Unread::Hidden(_) = unread {
+        finding = finding.remedy(show_hidden());
+    }
     match (of, unread) {
         (FileUse::Config, Unread::NotText(_)) => finding,
         // systemd may still read it: what it says is then unknown, not bad.
@@ -46,6 +51,21 @@ pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
             finding.milder(Severity::Unknown)
         }
     }
+}
+
+/// What lets the agent's units read what is in the directories of users.
+#[must_use]
+pub fn show_hidden() -> Remedy {
+    const DROP_IN: &str = "for unit in weaver-boot-config weaver-preflight weaver-node-agent; do sudo mkdir -p \
+                           /etc/systemd/system/$unit.service.d; printf '[Service]\\nProtectHome=read-only\\n' | sudo tee \
+                           /etc/systemd/system/$unit.service.d/50-home.conf; done";
+    Remedy::new(
+        "k3s reads it, and the services of Config Weaver do not see the directories of users: move it out of them, such as to \
+         /etc/rancher/k3s, and name it there, or let the services read them by this drop-in",
+    )
+    .command(DROP_IN)
+    .command("sudo systemctl daemon-reload")
+    .command("sudo systemctl restart weaver-node-agent")
 }
 
 /// k3s starts without its default file, but not without one that `--config` names.
@@ -138,9 +158,12 @@ mod tests {
     #[test]
     fn only_a_configuration_that_is_no_text_is_known_bad() {
         let by_us = Unread::ByUs("permission denied".to_owned());
+        let hidden = Unread::Hidden("the service does not see what is in /home".to_owned());
         let not_text = Unread::NotText("it is binary, not text".to_owned());
         for (of, why, want) in [
             (FileUse::Config, &by_us, Severity::Unknown),
+            (FileUse::Config, &hidden, Severity::Unknown),
+            (FileUse::ServerCa, &hidden, Severity::Unknown),
             (FileUse::Config, &not_text, Severity::Fail),
             (FileUse::DropIns, &by_us, Severity::Unknown),
             (FileUse::DropIns, &not_text, Severity::Unknown),
@@ -154,7 +177,10 @@ mod tests {
             let found = unread(of, "/f", why);
             assert_eq!((found.severity(), found.code), (want, Code::K3sFileUnreadable), "{of:?} {why:?}");
             assert!(found.message.starts_with("/f cannot be read: "), "{found:?}");
-            assert!(found.remedy.unwrap().explain.contains("/f"));
+            let remedy = found.remedy.unwrap();
+            let is_shown = remedy.commands.iter().any(|command| command.contains("ProtectHome=read-only"));
+            assert_eq!(is_shown, *why == hidden, "{remedy:?}");
+            assert_eq!(remedy.explain.contains("/f "), *why != hidden, "{remedy:?}");
         }
     }
 
