@@ -159,7 +159,10 @@ pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option
     };
     let seen = match clusters(root, wanted.docker_host.as_deref()).await {
         Ok(seen) => seen,
-        Err(EngineError { socket, why }) => {
+        Err(EngineError { socket, why, is_late: true }) => {
+            return Some(K3d::unknown(verdict::late(&socket, &why), true));
+        }
+        Err(EngineError { socket, why, is_late: false }) => {
             return Some(K3d::unknown(verdict::unread_by_agent(&socket, &why), is_chosen));
         }
     };
@@ -185,8 +188,14 @@ async fn clusters(
     root: &HostRoot,
     docker_host: Option<&str>,
 ) -> Result<Option<(Engine, Vec<K3dCluster>)>, EngineError> {
-    let Some(engine) = Engine::find(docker_host, |path| root.real(path))? else { return Ok(None) };
-    let clusters = engine.k3d_clusters().await?;
+    let Some(mut engine) = Engine::find(docker_host, |path| root.real(path))? else { return Ok(None) };
+    let clusters = match engine.k3d_clusters().await {
+        Err(error) if error.is_late => {
+            engine.wait_longer();
+            engine.k3d_clusters().await?
+        }
+        clusters => clusters?,
+    };
     Ok(Some((engine, clusters)))
 }
 
@@ -213,14 +222,18 @@ async fn read(engine: &Engine, cluster: &K3dCluster, all: &[K3dCluster], names: 
         let ca = k3s_files::server_ca_path(Path::new(DEFAULT_DATA_DIR));
         match engine.text(server, &ca.display().to_string()).await {
             Ok(ca) => k3d.ca = ca,
-            Err(error) => findings.push(verdict::unread(&error.socket, &error.why)),
+            Err(error) => findings.push(unread(&error)),
         }
         match engine.kubeconfig(server).await {
             Ok(kubeconfig) => k3d.kubeconfig = kubeconfig,
-            Err(error) => findings.push(verdict::unread(&error.socket, &error.why)),
+            Err(error) => findings.push(unread(&error)),
         }
     }
     K3d { server, findings, ..k3d }
+}
+
+fn unread(EngineError { socket, why, is_late }: &EngineError) -> Finding {
+    if *is_late { verdict::late(socket, why) } else { verdict::unread(socket, why) }
 }
 
 /// Whether this machine has the address: only then can it be bound.

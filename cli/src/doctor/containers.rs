@@ -18,7 +18,7 @@ const TAIL: u32 = 50;
 pub async fn look(docker_host: Option<&str>, is_bad: bool) -> Vec<LocatedFinding> {
     let findings = match asked(docker_host, is_bad).await {
         Ok(findings) => findings,
-        Err(EngineError { socket, why }) if is_bad => {
+        Err(EngineError { socket, why, .. }) if is_bad => {
             let remedy = Remedy::new("run `weaver doctor` as root, or as a member of the group docker")
                 .command("sudo weaver doctor");
             // There may be no k3d at all.

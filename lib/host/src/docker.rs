@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bollard::API_DEFAULT_VERSION;
 use bollard::container::LogOutput;
@@ -28,6 +29,8 @@ pub use self::sockets::EngineError;
 
 /// Seconds for an answer.
 const PATIENCE: u64 = 5;
+/// The same from an engine that has given none in that time.
+const LONGER: Duration = Duration::from_secs(30);
 /// Bytes of a file or a log.
 const LIMIT: usize = 1 << 20;
 /// Where k3s writes the administrator's kubeconfig in a container: where k3d has it, and k3s' default.
@@ -61,8 +64,15 @@ impl Engine {
         let docker = bollard::Docker::connect_with_socket(&socket, PATIENCE, API_DEFAULT_VERSION);
         match docker {
             Ok(docker) => Ok(Some(Self { docker, socket })),
-            Err(error) => Err(EngineError { why: why(&error), socket }),
+            Err(error) => {
+                Err(EngineError { why: why(&error, Duration::from_secs(PATIENCE)), socket, is_late: false })
+            }
         }
+    }
+
+    /// Gives it more time for each answer, since it may only be slow.
+    pub fn wait_longer(&mut self) {
+        self.docker.set_timeout(LONGER);
     }
 
     /// The clusters of k3d by name, stopped ones too.
@@ -100,6 +110,7 @@ impl Engine {
         let unusable = |why: &str| EngineError {
             socket: self.socket.clone(),
             why: format!("{path} in {container} {why}"),
+            is_late: false,
         };
         match archive.await {
             Ok(archive) => only_file(&archive).map(Some).ok_or_else(|| unusable("is not a file")),
@@ -162,17 +173,18 @@ impl Engine {
     }
 
     fn failed(&self, error: &Error) -> EngineError {
-        EngineError { socket: self.socket.clone(), why: why(error) }
+        let why = why(error, self.docker.timeout());
+        EngineError { socket: self.socket.clone(), why, is_late: matches!(error, Error::RequestTimeoutError) }
     }
 }
 
 /// Why, without what the engine answered where that was not understood: it may contain a token.
-fn why(error: &Error) -> String {
+fn why(error: &Error, patience: Duration) -> String {
     match error {
         Error::DockerResponseServerError { status_code, message } => {
             format!("it answers {status_code}: {message}")
         }
-        Error::RequestTimeoutError => format!("no answer within {PATIENCE} s"),
+        Error::RequestTimeoutError => format!("no answer within {} s", patience.as_secs()),
         Error::SocketNotFoundError(_) => "it is not there".to_owned(),
         Error::JsonDataError { .. } | Error::JsonSerdeError { .. } => {
             "its response is not that of the Docker API".to_owned()
@@ -283,6 +295,25 @@ mod tests {
             },
         });
         (serde_json::from_value(listed).unwrap(), serde_json::from_value(inspected).unwrap())
+    }
+
+    /// The clock is one that advances as soon as there is nothing else to do.
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_gives_no_answer_may_only_be_slow_and_one_that_is_off_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("docker.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let host = format!("unix://{}", socket.display());
+        let mut engine = Engine::find(Some(&host), Path::to_owned).unwrap().unwrap();
+        let error = engine.k3d_clusters().await.unwrap_err();
+        assert_eq!((error.why.as_str(), error.is_late), ("no answer within 5 s", true));
+        engine.wait_longer();
+        let error = engine.k3d_clusters().await.unwrap_err();
+        assert_eq!((error.why.as_str(), error.is_late), ("no answer within 30 s", true));
+        drop(listener);
+        let error = engine.k3d_clusters().await.unwrap_err();
+        assert!(!error.is_late, "{error:?}");
     }
 
     #[test]

@@ -50,6 +50,16 @@ pub fn unread(socket: &str, why: &str) -> Finding {
     Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why)
 }
 
+/// It gives no answer in time, which is no fault: a machine that pulls images is slow.
+#[must_use]
+pub fn late(socket: &str, why: &str) -> Finding {
+    let message = format!("the container engine at {socket} does not answer in time: it may only be busy");
+    let remedy = Remedy::new("wait and check again; if it does not improve, restart the container engine");
+    let remedy = remedy.command("uptime").command("systemctl status docker");
+    let finding = Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why);
+    finding.remedy(remedy).milder(Severity::Unknown)
+}
+
 /// The same by the agent, whose unit reaches no engine of a user without a drop-in.
 #[must_use]
 pub fn unread_by_agent(socket: &str, why: &str) -> Finding {
@@ -283,6 +293,13 @@ mod tests {
             let found = judge(&all[0], &all, |ip| ip == IpAddr::from([172, 18, 0, 1]));
             assert_eq!(codes(&found), want, "{:?}", all[0]);
         }
+    }
+
+    #[test]
+    fn an_engine_that_is_late_is_unknown_and_to_be_waited_for() {
+        let found = late("/var/run/docker.sock", "no answer within 30 s");
+        assert_eq!(found.severity(), Severity::Unknown);
+        assert!(found.remedy.unwrap().explain.starts_with("wait"));
     }
 
     #[test]

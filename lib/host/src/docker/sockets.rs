@@ -9,6 +9,8 @@ pub struct EngineError {
     /// Its socket, or what replaces it.
     pub socket: String,
     pub why: String,
+    /// No answer came in time: it may only be slow.
+    pub is_late: bool,
 }
 
 /// Where engines listen on one system.
@@ -50,7 +52,8 @@ pub fn socket(
     desktop: Option<PathBuf>,
     exists: impl Fn(&Path) -> bool,
 ) -> Result<Option<PathBuf>, EngineError> {
-    let failed = |why: &str, host: &str| EngineError { socket: host.to_owned(), why: why.to_owned() };
+    let failed =
+        |why: &str, host: &str| EngineError { socket: host.to_owned(), why: why.to_owned(), is_late: false };
     if let Some(host) = docker_host.filter(|host| !host.is_empty()) {
         let (scheme, rest) = sockets.named;
         let path = host.strip_prefix(scheme).ok_or_else(|| {
