@@ -17,6 +17,7 @@ use weaver_diagnostics::k3s_upgrade::plan::{FreeSpace, K3sUnit, UpgradeRefusal};
 use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, WantedNode};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::HandshakeOutcome;
+use weaver_host::handshake::SECOND_LOOK;
 use weaver_host::progress::Progress;
 
 use super::args::NodeArgs;
@@ -30,8 +31,8 @@ use crate::run::cluster::{self, ClusterAccess};
 use crate::systemctl::Systemctl;
 
 const POLL: Duration = Duration::from_millis(500);
-/// For one answer of the API server.
-const ANSWER: Duration = Duration::from_secs(5);
+/// For one answer of the API server: one that is only busy is no reason to go back.
+const ANSWER: Duration = SECOND_LOOK;
 /// Characters of a reason.
 const MAX_MESSAGE: usize = 300;
 
@@ -265,12 +266,24 @@ fn short(why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
     use std::os::unix::fs::PermissionsExt as _;
 
     use weaver_diagnostics::finding::Place as Origin;
     use weaver_diagnostics::serving::{Observation, WantedName as Name};
 
     use super::*;
+
+    /// The clock is one that advances as soon as there is nothing else to do.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_takes_long_is_an_answer() {
+        let late = async {
+            sleep(Duration::from_secs(20)).await;
+            Ok(7)
+        };
+        assert_eq!(answer(late).await, Ok(7));
+        assert_eq!(answer::<()>(pending()).await, Err("no answer within 30 s".to_owned()));
+    }
 
     #[test]
     fn a_configured_name_counts_when_it_is_proven_and_any_other_when_it_is_in_the_certificate() {
