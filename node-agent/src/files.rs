@@ -149,7 +149,10 @@ fn boot_config() -> FileGroup {
             row(&[plan::DATA_DISK], "the disk to which the data of k3s is moved"),
             row(&[plan::BACKUP], "where the timer's backups go, and how often"),
             row(&[plan::UPDATE], "how often the timer installs updates"),
-            row(&[plan::AGENT_ENVIRONMENT], "settings of the node agent"),
+            row(
+                &[plan::AGENT_ENVIRONMENT],
+                "settings of the node agent; your own, in `/etc/weaver/node-agent.env`, count after them",
+            ),
             row(
                 &[plan::PAGE_OFF, plan::PAGE_ENVIRONMENT],
                 "that the card shows no page; the addresses at which it does",

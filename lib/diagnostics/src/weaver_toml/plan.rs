@@ -51,7 +51,8 @@ pub const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
 /// Hides [`CLOUD_INITS_NETPLAN`] from netplan, which reads one file of each name; and only until the next boot.
 pub const IN_ITS_PLACE: &str = "/run/netplan/50-cloud-init.yaml";
 pub const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
-pub const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
+/// Settings of the node agent. Those in node-agent.env are the owner's, and count after these.
+pub const AGENT_ENVIRONMENT: &str = "/etc/weaver/boot-config.env";
 /// The disk to which the data of k3s is moved. Without it no unit looks for one.
 pub const DATA_DISK: &str = "/etc/weaver/data-disk.env";
 /// What is in front of it there.

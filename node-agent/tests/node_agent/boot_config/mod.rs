@@ -50,7 +50,7 @@ const MADE: &[(&str, u32)] = &[
     ("/etc/ssh/weaver_keys/weaver-admin", 0o644),
     ("/etc/netplan/90-weaver.yaml", 0o600),
     ("/etc/systemd/timesyncd.conf.d/90-weaver.conf", 0o644),
-    ("/etc/weaver/node-agent.env", 0o644),
+    ("/etc/weaver/boot-config.env", 0o644),
     (LAST_GOOD, 0o600),
     (PIN, 0o644),
 ];
@@ -76,7 +76,7 @@ fn everything_asked_is_made() {
     ] {
         assert!(k3s.contains(line), "no {line}: {k3s}");
     }
-    assert!(host.read("/etc/weaver/node-agent.env").ends_with("WEAVER_CLOCK_WAIT=30\n"));
+    assert!(host.read("/etc/weaver/boot-config.env").ends_with("WEAVER_CLOCK_WAIT=30\n"));
 }
 
 #[test]
@@ -333,6 +333,17 @@ fn a_node_name_that_cannot_be_remembered_leaves_the_hosts_name() {
 }
 
 #[test]
+fn settings_of_the_owners_for_the_agent_stay() {
+    const OWN: &str = "/etc/weaver/node-agent.env";
+    let host = CardHost::new();
+    host.write(OWN, "WEAVER_AGENT_METRICS=none\n");
+    for weaver_toml in [ALL, "", "hostname = \"raspi\"\n"] {
+        host.configure(weaver_toml).exits(0);
+        assert_eq!(host.read(OWN), "WEAVER_AGENT_METRICS=none\n", "{weaver_toml}");
+    }
+}
+
+#[test]
 fn a_k3s_file_that_cannot_be_written_leaves_the_hosts_name() {
     let host = CardHost::new();
     host.write("/etc/rancher/k3s", "a file in the place of a directory");
@@ -346,7 +357,7 @@ fn what_cannot_be_written_is_reported_and_the_rest_is_made() {
     host.write("/etc/netplan", "a file in the place of a directory");
     let said = host.configure(ALL).exits(1);
     assert_eq!(said.finds("B-05", "warn")["evidence"][0]["file"], "/etc/netplan/90-weaver.yaml");
-    assert!(host.exists(K3S) && host.exists("/etc/weaver/node-agent.env"));
+    assert!(host.exists(K3S) && host.exists("/etc/weaver/boot-config.env"));
     fs::remove_file(host.path("/etc/netplan")).unwrap();
     host.run().exits(0).finds("B-00", "ok");
     assert!(host.exists("/etc/netplan/90-weaver.yaml") && host.exists(LAST_GOOD));

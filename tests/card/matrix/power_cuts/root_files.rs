@@ -29,7 +29,7 @@ const WATCHED: [&str; 20] = [
     "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg",
     "/etc/ssh/weaver_keys/weaver-admin",
     "/etc/systemd/timesyncd.conf.d/90-weaver.conf",
-    "/etc/weaver/node-agent.env",
+    "/etc/weaver/boot-config.env",
     "/var/lib/weaver/boot-config/node-name",
     TOKEN_FILE,
     "/var/lib/weaver/boot-config/last-good.toml",
