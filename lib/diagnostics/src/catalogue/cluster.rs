@@ -186,6 +186,14 @@ macro_rules! cluster_rows {
             remedy: "update the older one: on a node its packages, in a cluster image and manifests, on a laptop `weaver`",
             commands: ["weaver version", "sudo weaver node update"],
         }
+        KindMissing = "C-13" "kind-missing" Fail {
+            title: "The API server does not have a kind that a manifest or chart uses.",
+            cause: "The CRD of another program is not installed yet, or Kubernetes no longer serves the kind in this version.",
+            remedy: "install what brings the kind first, as the documentation of the chart says, or turn off the part of the chart \
+                that uses it, as its monitoring",
+            commands: ["kubectl get crds", "kubectl api-resources"],
+            links: ["https://kubernetes.io/docs/reference/using-api/deprecation-guide/"],
+        }
         SyncNotReady = "C-08" "sync-not-ready" Warn {
             title: "A resource is not Ready.",
             cause: "A right is missing, the source or a ServiceAccount does not exist, or another object \
@@ -288,6 +296,13 @@ macro_rules! cluster_rows {
                 "sudo weaver crd install  # in a cluster: weaver crd install --service config-weaver/weaver-webhook",
             ],
             links: [ADMISSION],
+        }
+        AccountMissing = "A-10" "account-missing" Fail {
+            title: "A ServiceAccount does not exist.",
+            cause: "A pod or a request for a token names it, and its namespace does not have it.",
+            remedy: "apply the manifest or the chart that has it again, into the same namespace, or create it",
+            commands: ["kubectl get serviceaccounts -n NAMESPACE", "kubectl create serviceaccount ACCOUNT -n NAMESPACE"],
+            links: ["https://kubernetes.io/docs/concepts/security/service-accounts/"],
         }
     }
     Leases {

@@ -48,6 +48,11 @@ const OF_THE_API_SERVER: [&str; 19] = [
     "storage.k8s.io",
 ];
 
+/// Does Kubernetes itself have this group, or had it once? The oldest has no name.
+pub(super) fn is_built_in(group: &str) -> bool {
+    ["", "extensions"].contains(&group) || OF_THE_API_SERVER.contains(&group)
+}
+
 /// What is in `text` after `before` and up to `end`, or to the end of the text.
 pub(super) fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a str> {
     let rest = &text[text.find(before)? + before.len()..];

@@ -1,7 +1,7 @@
 //! What the API server refuses.
 
-use super::details::{Details, after, is_name, is_plain};
-use crate::finding::Remedy;
+use super::details::{Details, after, is_built_in, is_name, is_plain};
+use crate::finding::{K3S_STATUS, Remedy};
 
 /// Namespace and name of the ServiceAccount that was refused.
 fn account(line: &str) -> Option<(&str, &str)> {
@@ -98,6 +98,48 @@ pub(super) fn missing(line: &str) -> Option<Details> {
     }))
 }
 
+/// A pod is not made without its account; k3s makes the `default` of a namespace a moment after it.
+pub(super) fn account_missing(line: &str) -> Option<Details> {
+    // Controllers try again, and report it while a chart is being installed.
+    if line.contains(".go:") || !line.contains(" not found") {
+        return None;
+    }
+    let (namespace, account) = after(line, "looking up service account ", &[':', ' '])?.split_once('/')?;
+    let are_names = is_name(namespace) && is_name(account);
+    let (of, wanted) = if are_names { (namespace, account) } else { ("NAMESPACE", "ACCOUNT") };
+    let details = Details::message(format!(
+        "a pod is not made, because its ServiceAccount {namespace}/{account} does not exist"
+    ));
+    Some(if account == "default" {
+        details.hint().remedy(
+            Remedy::new(
+                "try again: the account is made a moment after its namespace. If it stays away, the controllers of k3s do not run",
+            )
+            .command(format!("kubectl get serviceaccounts -n {of}"))
+            .command(K3S_STATUS),
+        )
+    } else {
+        details.remedy(
+            Remedy::new(
+                "apply the manifest or the chart that has it again, into the same namespace, or make it; the pod follows by itself",
+            )
+            .command(format!("kubectl get serviceaccounts -n {of}"))
+            .command(format!("kubectl create serviceaccount {wanted} -n {of}")),
+        )
+    })
+}
+
+pub(super) fn no_account_for_token(line: &str) -> Option<Details> {
+    let (account, rest) = line.split_once("serviceaccounts \"")?.1.split_once('"')?;
+    rest.starts_with(" not found").then(|| {
+        Details::message(format!("no token: there is no ServiceAccount {account} in this namespace")).remedy(
+            Remedy::new("name its namespace by `-n`, or make the account")
+                .command("kubectl get serviceaccounts -A")
+                .command("kubectl create serviceaccount ACCOUNT -n NAMESPACE"),
+        )
+    })
+}
+
 pub(super) fn minting(line: &str) -> Option<Details> {
     // A kubelet asks for the tokens of its own pods, and again where the API server has not seen yet that they are its own.
     if line.contains("User \"system:node:") || line.contains("User \\\"system:node:") {
@@ -130,6 +172,33 @@ pub(super) fn field_is_immutable(line: &str) -> Option<Details> {
 pub(super) fn our_kind(line: &str) -> Option<Details> {
     line.contains("weaver.example.com")
         .then(|| Details::message("the API server does not have this kind of Config Weaver"))
+}
+
+/// A kind of another program, or of a Kubernetes of before. hwameistor#551, apk8s/k3s-gitlab#1
+pub(super) fn kind_missing(line: &str) -> Option<Details> {
+    let kind = after(line, "no matches for kind \"", &['"'])?;
+    let version = after(line, "in version \"", &['"'])?;
+    let details =
+        Details::message(format!("the API server does not have the kind {kind} in version {version}"));
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    if !is_built_in(group) {
+        return Some(details);
+    }
+    let remedy = if line.contains("UPGRADE FAILED") {
+        Remedy::new(
+            "the release has objects in a version that Kubernetes no longer serves: have the plugin change what helm has on record, \
+             and upgrade again to a chart that does not use it",
+        )
+        .command("helm plugin install https://github.com/helm/helm-mapkubeapis")
+        .command("helm mapkubeapis RELEASE -n NAMESPACE")
+    } else {
+        Remedy::new(
+            "Kubernetes serves it in another version, or no longer: write `apiVersion` as the command shows it, or take a newer \
+             release of the chart or manifest",
+        )
+        .command("kubectl api-resources")
+    };
+    Some(details.remedy(remedy))
 }
 
 /// Of a user; a `ServiceAccount` is reported in more detail.

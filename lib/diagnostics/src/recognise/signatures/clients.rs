@@ -148,6 +148,20 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("a resource type \"", rights::our_resource),
         ],
     ),
+    (
+        Code::KindMissing,
+        &[
+            judged("resource mapping not found for name: \"", rights::kind_missing),
+            judged("unable to recognize \"", rights::kind_missing),
+        ],
+    ),
+    (
+        Code::AccountMissing,
+        &[
+            judged("error looking up service account ", rights::account_missing),
+            judged("failed to create token: serviceaccounts \"", rights::no_account_for_token),
+        ],
+    ),
     (Code::MintingForbidden, &[judged("cannot create resource \"serviceaccounts/token\"", rights::minting)]),
     (Code::RightMissing, &[judged("system:serviceaccount:", rights::missing)]),
     (Code::RightsMissingForCheck, &[judged("is forbidden: user \"", rights::of_a_user)]),

@@ -144,6 +144,17 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "modprobe iptable_nat",
         "image",
     ),
+    // The tenth try: an account that is about to be made, and what helm has on record. actions-k3s#5.
+    (
+        r#"pods "input" is forbidden: error looking up service account team/default: serviceaccount "default" not found"#,
+        "try again",
+        "create serviceaccount",
+    ),
+    (
+        r#"Error: UPGRADE FAILED: resource mapping not found for name: "x" namespace: "team" from "": no matches for kind "PodSecurityPolicy" in version "policy/v1beta1""#,
+        "helm mapkubeapis RELEASE",
+        "get crds",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
