@@ -1,7 +1,7 @@
 //! What the kernel says of the card and of disks.
 
 use super::context::LogContext;
-use super::details::{Details, is_plain};
+use super::details::{Details, after, is_plain};
 use super::disks::{self, Bus};
 use crate::finding::Remedy;
 
@@ -294,6 +294,27 @@ pub(super) fn boot_partition(line: &str) -> Option<Details> {
     is_boot.then(Details::default)
 }
 
+/// Since Debian 12 it belongs at /boot/firmware, also on a system that was upgraded. DietPi#6767, RPi-Distro/repo#355
+pub(super) fn boot_not_mounted(_: &str) -> Details {
+    Details::message("the boot partition is not mounted").remedy(
+        Remedy::new(
+            "compare its line in /etc/fstab with the partitions, correct the PARTUUID or UUID there, and mount it. Where it is \
+             mounted at /boot, as on a system of before Debian 12, move it to /boot/firmware",
+        )
+        .command("lsblk -o NAME,FSTYPE,LABEL,UUID,PARTUUID,MOUNTPOINTS")
+        .command("grep -w /boot /etc/fstab")
+        .command("sudo mount /boot/firmware"),
+    )
+}
+
+/// systemd, which then gives up the start. lukechilds/dockerpi#30
+pub(super) fn boot_missing(line: &str) -> Option<Details> {
+    let what = after(line, "ependency failed for ", &['\n'])?.trim_end().trim_end_matches('.');
+    // With the name of the unit in front, or without.
+    let mount = what.rsplit_once(" - ").map_or(what, |(_, mount)| mount);
+    ["/boot", "/boot/firmware"].contains(&mount).then(|| boot_not_mounted(line))
+}
+
 /// A node that was in the network has the right key: then the radio is disturbed, or the access point starts again.
 pub(super) fn wifi_key(_: &str, context: &LogContext) -> Option<Details> {
     (!context.has_joined_wifi()).then(Details::default)
@@ -337,6 +358,22 @@ pub(super) fn wifi_slow(line: &str) -> Option<Details> {
             Remedy::new("move the Pi or the access point, use the other band, or a cable")
                 .command("sudo nmcli device wifi list --rescan yes"),
         )
+    })
+}
+
+/// nmcli of a network that did not let the node in. supervisor#3999, bookworm-feedback#283
+pub(super) fn wifi_not_in_time(line: &str) -> Option<Details> {
+    line.contains("onnection activation failed").then(|| {
+        Details::message("the network did not let this node in in time")
+            .remedy(
+                Remedy::new(
+                    "its passphrase or its security is another than that of the connection (WPA3, none), it is far away, or the chip \
+                     cannot do what the connection asks for, such as ad hoc",
+                )
+                .command("sudo nmcli device wifi list --rescan yes")
+                .command("sudo journalctl -b -u NetworkManager | tail -n 30"),
+            )
+            .hint()
     })
 }
 

@@ -300,6 +300,24 @@ pub(super) fn netplan_yaml(line: &str) -> Option<Details> {
     line.contains("/etc/netplan/").then(Details::default)
 }
 
+/// A package whose script failed, or that waits for such a one. bookworm-feedback#424, raspberrypi/firmware#1963
+pub(super) fn not_configured(line: &str) -> Option<Details> {
+    let (package, step) = after(line, "error processing package ", &['\n'])?.split_once(" (--")?;
+    ["configure)", "install)"].iter().any(|begun| step.starts_with(begun)).then(|| {
+        Details::message(format!(
+            "dpkg has not finished the installation of {package}: its script failed, or it waits for another package"
+        ))
+        .remedy(
+            Remedy::new(
+                "the lines before say why: a program that is missing, a boot partition that is full or not mounted. Correct that, \
+                 then have dpkg finish",
+            )
+            .command("sudo dpkg --configure -a")
+            .command("sudo apt-get install --fix-broken"),
+        )
+    })
+}
+
 /// dpkg's own files, as a power loss leaves them.
 pub(super) fn damaged_list(line: &str) -> Option<Details> {
     let name = after(line, "file for package '", &['\''])?;

@@ -75,6 +75,29 @@ pub(super) fn cgroups_of_root(line: &str) -> Option<Details> {
     })
 }
 
+/// kind and runc, before they make a cgroup. kind#2254, podman#11563
+pub(super) fn not_delegated(_: &str) -> Details {
+    Details::message(
+        "an engine without root may not limit its containers: systemd hands no controllers down to its user",
+    )
+    .remedy(delegation())
+}
+
+/// Docker gives addresses in the order in which containers start, also to others. k3d#550
+pub(super) fn address_taken(line: &str) -> Option<Details> {
+    line.contains("k3d-").then(|| {
+        Details::message("a node of k3d does not start: another container has its address").remedy(
+            Remedy::new(
+                "see which one, stop it, and start the cluster again; k3d keeps the addresses of a cluster that was made with \
+                 `--subnet`",
+            )
+            .command("docker network inspect k3d-CLUSTER")
+            .command("k3d cluster stop CLUSTER")
+            .command("k3d cluster start CLUSTER"),
+        )
+    })
+}
+
 /// A user has the controllers that systemd hands down to it, which are memory and pids. k3d#1082
 pub(super) fn delegation() -> Remedy {
     Remedy::new(

@@ -130,7 +130,9 @@ pub(super) fn tunnel_refused(line: &str) -> Option<Details> {
 
 fn tunnel(line: &str) -> Option<&str> {
     let server = after(line, "dial tcp ", &[' '])?.trim_end_matches(':');
-    (server.ends_with(":6443") && !is_this_machine(server)).then_some(server)
+    // Rancher's agents say the same of Rancher; a server of k3s may have another port. k3s#1452
+    let is_of_k3s = server.ends_with(":6443") || line.contains("k3s[");
+    (is_of_k3s && !is_this_machine(server)).then_some(server)
 }
 
 /// Rancher's agents say the same of Rancher.

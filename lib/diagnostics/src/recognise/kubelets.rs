@@ -86,6 +86,25 @@ pub(super) fn agent_refused(line: &str) -> Option<Details> {
     })
 }
 
+/// A kubelet whose machine has another name than its certificate. openshift/microshift#761, kubernetes/kubernetes#47695
+pub(super) fn other_identity(line: &str) -> Option<Details> {
+    let is_another =
+        ["is not allowed to modify node", "cannot modify node"].iter().any(|words| line.contains(words));
+    let before = after(line, "is forbidden: node \"", &['"']).filter(|_| is_another)?;
+    Some(
+        Details::message(format!("the kubelet starts under another name than {before}, of which its certificate is"))
+            .remedy(
+                Remedy::new(
+                    "give the machine its old name again. For a new one the kubelet needs another certificate: k3s fetches one at \
+                     each start; with kubeadm, reset the node and join again",
+                )
+                .command("hostnamectl")
+                .command("sudo hostnamectl set-hostname OLD")
+                .command("# with kubeadm, for a new name: sudo kubeadm reset"),
+            ),
+    )
+}
+
 /// The kubelet's certificate has the addresses that its node had when k3s started there.
 pub(super) fn other_name(line: &str) -> Option<Details> {
     let used = NameMismatch::read(line)?.used?;

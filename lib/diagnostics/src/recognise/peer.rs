@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use super::details::after;
+
 /// The peer that a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
@@ -24,6 +26,8 @@ const OF_THE_API_SERVER: &[&str] = &[
     "can't connect to cluster",
     "connect to Kubernetes API",
     "http: proxy error: ",
+    // Lens' own proxy.
+    "/api-kube/",
     "Error while proxying request",
     "candidate authority certificate \"kubernetes\"",
     "k3s-server-ca",
@@ -106,6 +110,24 @@ fn is_of_an_api_server(path: &str) -> bool {
         || path.starts_with("/v1-k3s/")
 }
 
+/// Other servers have these, too.
+fn is_common(path: &str) -> bool {
+    matches!(path, "/api" | "/apis" | "/api/v1" | "/version" | "/cacerts")
+}
+
+/// Where urllib3 does not name the server, or not as a URL: `with url: /api/v1/nodes`, `…)': /api/v1/nodes`.
+fn asks_by_path(line: &str) -> bool {
+    [" with url: ", "': "]
+        .iter()
+        .filter_map(|before| after(line, before, &[' ', ')']))
+        .any(|path| path.starts_with('/') && !is_common(path) && is_of_an_api_server(path))
+}
+
+/// Does a client ask for an API server at `localhost` without a port, as Terraform's providers without configuration?
+pub(super) fn asks_nowhere(line: &str) -> bool {
+    urls(line).any(|(host, path)| host == "localhost" && !is_common(path) && is_of_an_api_server(path))
+}
+
 /// Does a server of k3s ask itself? An agent asks its load balancer, which has another port.
 pub(super) fn asks_itself(line: &str) -> bool {
     urls(line).any(|(host, path)| {
@@ -141,6 +163,9 @@ pub(super) fn peer(line: &str) -> Peer {
             return Peer::ApiServer;
         }
     }
+    if asks_by_path(line) {
+        return Peer::ApiServer;
+    }
     if has_url || line.contains("HTTPSConnectionPool(host=") || line.contains("[IP: ") {
         return Peer::Other;
     }
@@ -161,6 +186,7 @@ const BARE: &[&str] = &[
     "verify error:",
     "verify return code",
     "javax.net.ssl.sslhandshakeexception: no ",
+    "javax.net.ssl.sslpeerunverifiedexception: hostname ",
     "java.security.cert.certificateexception: no ",
     "ssl.ssl",
     "urllib.error.urlerror: <urlopen error [ssl",
@@ -259,6 +285,19 @@ mod tests {
             (r#"Get "https://forge.example/api/v1/repos": x509: "#, Peer::Other),
             (r#"Get "https://192.0.2.7:10250/metrics/resource": x509: "#, Peer::Other),
             ("LDAP Result Code 200: x509: ", Peer::Other),
+            (
+                "HTTPSConnectionPool(host='pi', port=443): Max retries exceeded with url: /api/v1/nodes (",
+                Peer::ApiServer,
+            ),
+            (
+                "HTTPSConnectionPool(host='pi', port=443): Max retries exceeded with url: /version (",
+                Peer::Other,
+            ),
+            (
+                "Retrying after connection broken by 'SSLError()': /api/v1/namespaces/team/pods",
+                Peer::ApiServer,
+            ),
+            ("Retrying after connection broken by 'SSLError()': /simple/requests/", Peer::Other),
             ("MongoServerSelectionError: certificate has expired", Peer::Other),
             ("Error: certificate has expired", Peer::Unnamed),
             ("x509: certificate signed by unknown authority", Peer::Unnamed),

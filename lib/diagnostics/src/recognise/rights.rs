@@ -98,6 +98,40 @@ pub(super) fn missing(line: &str) -> Option<Details> {
     }))
 }
 
+/// A role of rights that its author does not have, in the words of today and of before 1.12. goauthentik/helm#292,
+/// cert-manager#364
+pub(super) fn grants_too_much(line: &str) -> Option<Details> {
+    let (namespace, account) = account(line)?;
+    let whom = if is_name(namespace) && is_name(account) {
+        format!("system:serviceaccount:{namespace}:{account}")
+    } else {
+        "system:serviceaccount:NAMESPACE:ACCOUNT".to_owned()
+    };
+    Some(
+        Details::message(format!(
+            "ServiceAccount {namespace}/{account} is to make a role with rights that it lacks itself"
+        ))
+        .remedy(only_its_own().command(format!("kubectl auth can-i --list --as={whom}"))),
+    )
+}
+
+pub(super) fn user_grants_too_much(line: &str) -> Option<Details> {
+    let user =
+        after(line, "is forbidden: user \"", &['"']).or_else(|| after(line, "user=&{", &[' ', '}']))?;
+    (!user.starts_with("system:")).then(|| {
+        Details::message(format!("the user {user} is to make a role with rights that it lacks itself"))
+            .remedy(only_its_own().command("kubectl auth can-i --list"))
+    })
+}
+
+fn only_its_own() -> Remedy {
+    Remedy::new(
+        "who makes a role can put only rights into it that it has; the line and those after it name the others. Have an \
+         administrator apply the manifest, or have the chart make no roles, as by `rbac.create=false`, where an administrator has \
+         made them",
+    )
+}
+
 /// A pod is not made without its account; k3s makes the `default` of a namespace a moment after it.
 pub(super) fn account_missing(line: &str) -> Option<Details> {
     // Controllers try again, and report it while a chart is being installed.

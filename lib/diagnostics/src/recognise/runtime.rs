@@ -25,9 +25,12 @@ pub(super) fn ended(line: &str, context: &LogContext) -> Option<Details> {
     )
 }
 
-/// containerd at its start, whose records of pods contradict each other, as after a power loss. k3s#5189
+/// containerd at its start, whose records of pods contradict each other, as after a power loss. k3s#5189, k3s#11973
 pub(super) fn not_recovered(line: &str) -> Option<Details> {
-    (line.contains("run CRI service") && line.contains("is reserved for")).then(|| {
+    let contradicts = ["is reserved for", "failed to get metadata for stored sandbox"]
+        .iter()
+        .any(|words| line.contains(words));
+    (line.contains("run CRI service") && contradicts).then(|| {
         Details::message("containerd does not start: its records of pods contradict each other, as after a power loss")
             .remedy(
                 Remedy::new(

@@ -2,7 +2,7 @@
 
 use super::details::{Details, after, is_name, looked_up, only_informs, silent_group};
 use super::k3d;
-use super::peer::{asks_dns_of_a_cluster, asks_the_api_server};
+use super::peer::{asks_dns_of_a_cluster, asks_nowhere, asks_the_api_server};
 use crate::finding::{K3S_STATUS, Remedy};
 use crate::kubeconfig_export::advice::hard_to_find;
 use crate::san::ServingName;
@@ -324,6 +324,39 @@ pub(super) fn fallback_server(line: &str) -> Option<Details> {
 /// Python's client without a kubeconfig.
 pub(super) fn fallback_server_in_python(line: &str) -> Option<Details> {
     line.contains("/api").then(Details::default)
+}
+
+/// client-go and others where there is no cluster around them. kubeml#2, harness#2673
+pub(super) fn not_in_a_cluster(line: &str) -> Option<Details> {
+    // Then the next line says whether the default configuration is enough.
+    (!line.contains("falling back")).then(outside)
+}
+
+pub(super) fn without_account(line: &str) -> Option<Details> {
+    line.contains("/var/run/secrets/kubernetes.io/").then(outside)
+}
+
+fn outside() -> Details {
+    Details::message("a program looks for the cluster that it runs in, and runs in none, or has no token of a ServiceAccount")
+        .hint()
+        .remedy(
+            Remedy::new(
+                "outside of a cluster, give it a kubeconfig by KUBECONFIG or by its own option, and mount that file where it runs in \
+                 a container. A pod with `automountServiceAccountToken: false` has no token",
+            )
+            .command("export KUBECONFIG=FILE"),
+        )
+}
+
+/// terraform-provider-kubernetes#1159
+pub(super) fn unconfigured_provider(line: &str) -> Option<Details> {
+    let is_answered = line.contains("refused") || line.contains("x509: ");
+    (is_answered && asks_nowhere(line)).then(|| {
+        Details::message("the client has no configuration, and asks localhost").remedy(Remedy::new(
+            "give Terraform's provider `config_path`, or `host` with `cluster_ca_certificate` and the credentials; values that are \
+             not known before `apply` are empty when it plans",
+        ))
+    })
 }
 
 pub(super) fn listening_address(line: &str) -> Option<Details> {

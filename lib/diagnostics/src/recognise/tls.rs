@@ -111,6 +111,8 @@ fn others(text: &str) -> Option<NameMismatch> {
     let before = [
         "No subject alternative DNS name matching ",
         "No subject alternative names matching IP address ",
+        // OkHttp, which has the names on a line of their own.
+        "SSLPeerUnverifiedException: Hostname ",
         "CertificateException: No name matching ",
         "does not match hostname ‘",
         "does not match hostname '",
@@ -154,7 +156,12 @@ const OF_ANOTHER_CLUSTER: &[&str] = &[
 
 pub(super) fn mismatch(line: &str) -> Option<Details> {
     let NameMismatch { used, presented } = NameMismatch::read(line)?;
-    let is_api_server = presented.iter().any(|name| peer::is_of_kubernetes(name));
+    if peer::asks_nowhere(line) {
+        return None;
+    }
+    let is_inside =
+        line.contains("SSLPeerUnverifiedException") && used.as_deref().is_some_and(peer::is_of_kubernetes);
+    let is_api_server = is_inside || presented.iter().any(|name| peer::is_of_kubernetes(name));
     let peer = if is_api_server { Peer::ApiServer } else { peer::peer(line) };
     // Names of the Internet or of a Service, and none of Kubernetes: that is another server.
     let is_others = |name: &str| peer::is_public(name) || name.split('.').any(|part| part == "svc");
@@ -292,6 +299,9 @@ pub(super) fn untrusted(line: &str) -> Option<Details> {
     if peer::asks_by_k3s(line) {
         return Some(certificate_for_k3s());
     }
+    if peer::asks_nowhere(line) {
+        return None;
+    }
     match peer::peer(line) {
         Peer::ApiServer => Some(Details::default()),
         Peer::Other => None,
@@ -325,6 +335,18 @@ fn certificate_for_k3s() -> Details {
 /// Of the files of a server.
 const VERIFY: &str = "sudo openssl verify -CAfile /var/lib/rancher/k3s/server/tls/server-ca.crt \
                       /var/lib/rancher/k3s/server/tls/serving-kube-apiserver.crt";
+
+/// Python before 3.7, which reports another name in other words. kubernetes-client/python#521
+pub(super) fn unverified(line: &str) -> Option<Details> {
+    (peer::peer(line) == Peer::ApiServer).then(|| {
+        let message = "the client does not trust the API server's certificate, or it has expired; this Python does not say which";
+        Details::message(message).remedy(
+            Remedy::new("compare the clocks; then export the kubeconfig on the Pi again, and have the client read it")
+                .command("timedatectl")
+                .command("weaver kubeconfig fetch USER@NAME"),
+        )
+    })
+}
 
 /// k3s checks at its start that the certificate of its port is of its own CA.
 fn own_certificate() -> Details {

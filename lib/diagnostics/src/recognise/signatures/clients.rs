@@ -57,6 +57,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             tells("nf_conntrack_max: permission denied", in_container::conntrack),
             judged("open /dev/kmsg: ", in_container::kernel_log),
             judged("open /proc/sys/vm/overcommit_memory: permission denied", in_container::kernel_parameters),
+            judged("error response from daemon: address already in use", in_container::address_taken),
         ],
     ),
     (
@@ -163,8 +164,22 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         ],
     ),
     (Code::MintingForbidden, &[judged("cannot create resource \"serviceaccounts/token\"", rights::minting)]),
-    (Code::RightMissing, &[judged("system:serviceaccount:", rights::missing)]),
-    (Code::RightsMissingForCheck, &[judged("is forbidden: user \"", rights::of_a_user)]),
+    (
+        Code::RightMissing,
+        &[
+            judged("system:serviceaccount:", rights::missing),
+            judged("attempting to grant rbac permissions not currently held", rights::grants_too_much),
+            judged("attempt to grant extra privileges", rights::grants_too_much),
+        ],
+    ),
+    (
+        Code::RightsMissingForCheck,
+        &[
+            judged("is forbidden: user \"", rights::of_a_user),
+            judged("attempting to grant rbac permissions not currently held", rights::user_grants_too_much),
+            judged("attempt to grant extra privileges", rights::user_grants_too_much),
+        ],
+    ),
     (Code::TokenTooShort, &[says("may not specify a duration less than 10 minutes")]),
     (
         Code::FinalizerWaits,
@@ -261,6 +276,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("remotecertificatenamemismatch", tls::mismatch),
             judged("' doesn't match ", tls::mismatch),
             judged("certificate's owner does not match hostname ", tls::mismatch),
+            judged("sslpeerunverifiedexception: hostname ", tls::mismatch),
             judged("no certificate subject alternative name matches", tls::mismatch),
             judged("num=62:", tls::mismatch),
             judged("verify return code: 62 (", tls::mismatch),
@@ -303,6 +319,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("self signed certificate in certificate chain", tls::untrusted),
             judged("ssl certificate problem: self", tls::untrusted),
             judged("certificate verify failed: self", tls::untrusted),
+            judged("certificate verify failed (_ssl.c:", tls::unverified),
             judged("num=18:self", tls::untrusted),
             judged("unable to get local issuer certificate", tls::untrusted),
             judged("unable to get issuer certificate", tls::untrusted),
@@ -370,6 +387,9 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
             says("unable to locate k8s cluster configuration"),
             says("invalid kube-config file. no configuration found"),
             says("configexception: service host/port is not set"),
+            judged("unable to load in-cluster configuration", servers::not_in_a_cluster),
+            judged("serviceaccount/token: no such file", servers::without_account),
+            judged("://localhost/api", servers::unconfigured_provider),
         ],
     ),
     (

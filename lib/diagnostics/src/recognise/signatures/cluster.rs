@@ -9,7 +9,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::JoinNameTaken,
         &[
             says("node password rejected"),
-            tells("duplicate node name found, please use a unique name for this node", join::member_taken),
+            tells("duplicate node name found", join::member_taken),
             tells("failed to join etcd cluster due to duplicate node names", join::member_taken),
             tells("unable to verify hash for node", join::name_taken),
             tells("unable to verify password for node", join::name_taken),

@@ -15,7 +15,8 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("read-only file system", card::boot_partition),
             says("fat-fs (mmcblk0p1): filesystem has been set read-only"),
             says("fat-fs (mmcblk0p1): error, "),
-            says("missing /boot/firmware, did you forget to mount it"),
+            tells("missing /boot/firmware, did you forget to mount it", card::boot_not_mounted),
+            judged("dependency failed for ", card::boot_missing),
         ],
     ),
     (
@@ -69,6 +70,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             says("needs to be reinstalled, but i can't find an archive for it"),
             judged("parsing file '/var/lib/dpkg/", host::damaged_status),
             judged("files list file for package '", host::damaged_list),
+            judged("dpkg: error processing package ", host::not_configured),
         ],
     ),
     (
@@ -164,6 +166,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
             judged("(reason 'no-secrets'", card::wifi_secrets),
             repeated("(reason 'ssid-not-found'", 2, card::wifi_absent),
             repeated("(wifi) association took too long", 2, card::wifi_slow),
+            judged("supplicant took too long to authenticate", card::wifi_not_in_time),
             tells("no network with ssid '", card::wifi_unknown),
             tells("the wi-fi network could not be found", card::wifi_unknown),
             tells("wi-fi is currently blocked by rfkill", card::wifi_off),

@@ -55,6 +55,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("cgroup.subtree_control: ", host::delegation),
             judged("has some missing controllers: ", host::no_controllers),
             judged("/kubepods: permission denied", in_container::cgroups_of_root),
+            tells("requires setting systemd property \"delegate=yes\"", in_container::not_delegated),
+            tells("rootless needs no limits + no cgrouppath", in_container::not_delegated),
         ],
     ),
     (Code::MemoryTooSmall, &[judged("the system ram (", host::too_little_memory)]),
@@ -62,6 +64,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         Code::HostNameUnusable,
         &[judged("rfc 1123 subdomain", node::name), judged("dns-1123 subdomain", node::name)],
     ),
+    (Code::IdentityDrift, &[judged("unable to register node ", kubelets::other_identity)]),
     (
         Code::RuntimeHangs,
         &[

@@ -33,7 +33,6 @@ pub(super) const OURS: &[(&str, &str)] = &[
     ("F-19", "only `weaver node restore` keeps the record of a restore"),
     ("F-23", "only the timer of `weaver node update` keeps the record of one"),
     ("H-06", "only the agent reads the override file"),
-    ("H-12", "k3s only waits for a node, as at each start"),
     ("H-16", "the card's own start without a network"),
     ("H-19", "load is a figure, and no program prints it as a fault"),
     ("H-20", "a Node that is left is an object in a list, and no line of a log"),
@@ -69,9 +68,7 @@ pub(super) const OURS: &[(&str, &str)] = &[
 /// Fewer than three sentences tell of it.
 pub(super) const FEW: &[(&str, &str)] = &[
     ("A-01", "one format string of the API server, which every client repeats as it is"),
-    ("A-02", "one format string of the API server, which every client repeats as it is"),
     ("A-03", "one sentence of the API server's validation"),
-    ("A-05", "one format string of the API server, which every client repeats as it is"),
     ("A-10", "the API server's admission and kubectl have a sentence each"),
     ("C-01", "one sentence of the API server's validation"),
     ("C-02", "kubectl alone looks for a kind by name, in two ways"),
@@ -84,6 +81,7 @@ pub(super) const FEW: &[(&str, &str)] = &[
     ("H-04", "k3s alone ends at such a date, with one sentence"),
     ("H-09", "the kubelet refuses swap in one sentence, which kubeadm repeats; k3s' own runs with it"),
     ("H-10", "the kernel's watch for tasks that hang is the only one, with one sentence"),
+    ("H-12", "k3s waits for a node as at each start; a kubelet of another kind has one sentence"),
     ("H-13", "sudo and hostname alone resolve the host's own name"),
     ("H-14", "iptables alone sees both, and says so once for each family"),
     ("K-03", "one sentence of client-go, which every client repeats as it is"),

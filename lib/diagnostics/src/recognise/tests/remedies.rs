@@ -155,6 +155,11 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "helm mapkubeapis RELEASE",
         "get crds",
     ),
+    (
+        r#"clusterroles.rbac.authorization.k8s.io "x" is forbidden: user "system:serviceaccount:team:$(reboot)" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:"#,
+        "--as=system:serviceaccount:NAMESPACE:ACCOUNT",
+        "clusterrolebinding",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
