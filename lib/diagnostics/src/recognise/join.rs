@@ -249,9 +249,25 @@ pub(super) fn name_taken(line: &str) -> Details {
     Details::message(message).remedy(remedy)
 }
 
-/// An agent of 2019, whose server does not say why.
+/// An agent of 2019, whose server does not say why. k3s#467
 pub(super) fn node_forbidden(line: &str) -> Option<Details> {
-    line.contains("/v1-k3s/").then(Details::default)
+    line.contains("/v1-k3s/").then(kept_in_a_file)
+}
+
+/// The agent's own word; the file is where it had its password until 1.19. k3s#746
+pub(super) fn password_rejected(line: &str) -> Details {
+    if line.contains("agent/node-password.txt") { kept_in_a_file() } else { Details::default() }
+}
+
+fn kept_in_a_file() -> Details {
+    Details::default().remedy(
+        Remedy::new(
+            "if another node has the name, give one of them another; if the card of this node was flashed again, remove its line \
+             on the server from the file that this finds, and restart k3s there. A k3s of today keeps these passwords as Secrets",
+        )
+        .command("sudo find /var/lib/rancher/k3s/server -name node-passwd")
+        .command(RESTART_K3S),
+    )
 }
 
 /// The server's log of a node that comes with another token.

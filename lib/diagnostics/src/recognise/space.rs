@@ -65,6 +65,16 @@ pub(super) fn full(line: &str) -> Option<Details> {
 
 /// The root file system, which Docker fills with what it has itself.
 fn own(line: &str) -> Details {
+    // Its own programs: until they are there, it removes no images. kairos#1599
+    if ["extracting data: ", "error extracting tarball"].iter().any(|words| line.contains(words)) {
+        return Details::message("k3s has no space below /var/lib/rancher for its own programs").remedy(
+            Remedy::new(
+                "free space there, or make the partition larger: some systems have a small one for it",
+            )
+            .command("df -h /var/lib/rancher")
+            .command("sudo du -xh /var/lib/rancher | sort -h | tail -n 20"),
+        );
+    }
     docker::advised(Details::default(), line, docker::full)
 }
 

@@ -8,7 +8,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     (
         Code::JoinNameTaken,
         &[
-            says("node password rejected"),
+            tells("node password rejected", join::password_rejected),
             tells("duplicate node name found", join::member_taken),
             tells("failed to join etcd cluster due to duplicate node names", join::member_taken),
             tells("unable to verify hash for node", join::name_taken),

@@ -144,7 +144,19 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "modprobe iptable_nat",
         "image",
     ),
-    // The tenth try: an account that is about to be made, and what helm has on record. actions-k3s#5.
+    // The tenth try: a partition that is not mounted, a k3s that is not unpacked, one of before 1.19, an account that is
+    // about to be made, and what helm has on record. DietPi#6767, kairos#1599, k3s#746, actions-k3s#5.
+    ("Error: missing /boot/firmware, did you forget to mount it?", "sudo mount /boot/firmware", "remount"),
+    (
+        r#"level=fatal msg="extracting data: error writing to /var/lib/rancher/k3s/data/8147-tmp/bin/k3s: write /var/lib/rancher/k3s/data/8147-tmp/bin/k3s: no space left on device""#,
+        "df -h /var/lib/rancher",
+        "crictl",
+    ),
+    (
+        "Node password rejected, contents of '/var/lib/rancher/k3s/agent/node-password.txt' may not match server",
+        "-name node-passwd",
+        "delete secret",
+    ),
     (
         r#"pods "input" is forbidden: error looking up service account team/default: serviceaccount "default" not found"#,
         "try again",
