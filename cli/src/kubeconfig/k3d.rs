@@ -1,6 +1,7 @@
 //! The administrator's kubeconfig of a cluster of k3d on this machine, read from a server's container.
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -8,8 +9,7 @@ use kube::{Client, Config};
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::k3d::cluster::K3dCluster;
 use weaver_diagnostics::k3d::verdict;
-use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
-use weaver_diagnostics::san::ServingName;
+use weaver_diagnostics::kubeconfig_export::SourceContext;
 use weaver_host::docker::{Engine, EngineError};
 
 use super::refusal::{KubeconfigRefusal, refusal};
@@ -34,24 +34,15 @@ pub async fn source(cluster: &str) -> anyhow::Result<SourceContext> {
         refusal(format!("k3s in {} has not written its kubeconfig yet: try again in a moment", server.name))
     })?;
     let mut source = SourceContext::read(&file).map_err(refusal)?;
-    source.server = format!("https://{api}").parse().map_err(refusal)?;
+    source.server = api.into();
     Ok(source)
 }
 
 /// A client with the administrator's credential.
 pub async fn client(source: &SourceContext) -> anyhow::Result<Client> {
-    // A name that each certificate of k3s has, whatever address the engine publishes.
-    let served = ServingName::Dns("kubernetes".to_owned());
-    let host = source.server.host.parse().map_err(|_| refusal("the address of the API server"))?;
-    let wanted = ExportRequest {
-        host: &host,
-        port: None,
-        context: "k3d",
-        tls_server_name: Some(&served),
-        insecure: false,
-        token: None,
-    };
-    let document = source.export(&wanted).map_err(refusal)?;
+    let api: SocketAddr =
+        source.server.authority().parse().map_err(|_| refusal("the address of the API server"))?;
+    let document = source.of_k3d(api).map_err(refusal)?;
     // A parser's own message would show the lines around a mistake.
     let parsed = Kubeconfig::from_yaml(&document.to_yaml()).map_err(|_| refusal("it is not a kubeconfig"))?;
     let config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await?;

@@ -27,6 +27,8 @@ pub mod refused;
 pub mod server_url;
 pub mod several;
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -144,6 +146,25 @@ impl SourceContext {
             }
         }
         Ok(Document::of_one(wanted.context, &cluster, &user.to_value(), self.namespace.as_deref()))
+    }
+
+    /// The kubeconfig by which this machine connects to a cluster of k3d, whose API server the engine publishes at this
+    /// address. The name that is verified is in each certificate of k3s.
+    ///
+    /// # Errors
+    /// The credential is not a certificate or a token: what comes out of a container runs no program on this machine and
+    /// names no file of it.
+    pub fn of_k3d(&self, api: SocketAddr) -> Result<Document, ExportError> {
+        let (host, served) = (ServingName::Ip(api.ip()), ServingName::Dns("kubernetes".to_owned()));
+        let wanted = ExportRequest {
+            host: &host,
+            port: None,
+            context: "k3d",
+            tls_server_name: Some(&served),
+            insecure: false,
+            token: None,
+        };
+        Self { server: api.into(), ..self.clone() }.export(&wanted)
     }
 }
 

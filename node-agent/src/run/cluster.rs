@@ -1,7 +1,7 @@
 //! What `run` does in the cluster, as the administrator: connects, applies the manifests
 //! and mints the operator's token. Every request has a deadline.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::api::{
@@ -16,7 +16,12 @@ use kube::{
 };
 use tokio::time::timeout;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
-use weaver_diagnostics::{kubeconfig, text_file::TextFile, yaml_node::first_document};
+use weaver_diagnostics::{
+    kubeconfig,
+    kubeconfig_export::{ExportError, SourceContext},
+    text_file::TextFile,
+    yaml_node::first_document,
+};
 
 use super::{credentials::OperatorToken, manifests};
 use crate::{host_root::HostRoot, k3d::K3d};
@@ -25,9 +30,6 @@ use crate::{host_root::HostRoot, k3d::K3d};
 pub const MANAGER: &str = "weaver-node-agent";
 const USER_AGENT: &str = concat!("weaver-node-agent/", env!("CARGO_PKG_VERSION"));
 const REQUEST: Duration = Duration::from_secs(15);
-
-/// A name that each certificate of k3s has.
-const ALWAYS_SERVED: &str = "kubernetes";
 
 /// The kubeconfig with which the agent connects to the cluster.
 #[derive(Debug, Clone)]
@@ -66,22 +68,28 @@ pub async fn connect(access: &ClusterAccess) -> anyhow::Result<Client> {
     if let Some(unusable) = kubeconfig::unusable(&file, None) {
         bail!("{unusable}");
     }
-    let mut parsed: Kubeconfig = serde_saphyr::from_str(first_document(&file.text)).map_err(|error| {
+    let text = match access {
+        ClusterAccess::File(..) => first_document(&file.text).to_owned(),
+        ClusterAccess::K3d(k3d) => {
+            let api = k3d.api.context("the cluster of k3d publishes no port of its API server")?;
+            of_container(&file, api).with_context(|| what.clone())?
+        }
+    };
+    let parsed: Kubeconfig = serde_saphyr::from_str(&text).map_err(|error| {
         let line = error.location().map_or(0, |place| place.line());
         anyhow!("{what}: line {line} is not valid in a kubeconfig")
     })?;
-    if let ClusterAccess::K3d(k3d) = access {
-        let api = k3d.api.context("the cluster of k3d publishes no port of its API server")?;
-        for cluster in parsed.clusters.iter_mut().filter_map(|cluster| cluster.cluster.as_mut()) {
-            cluster.server = Some(format!("https://{api}"));
-            cluster.tls_server_name = Some(ALWAYS_SERVED.to_owned());
-        }
-    }
     let mut config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
         .await
         .with_context(|| what.clone())?;
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
     weaver_client::connection::client(&config).context(what)
+}
+
+/// What is used of a kubeconfig out of a container: the container of a rootless engine is a user's, and this process is
+/// root's.
+fn of_container(file: &TextFile, api: SocketAddr) -> Result<String, ExportError> {
+    Ok(SourceContext::read(file)?.of_k3d(api)?.to_yaml())
 }
 
 /// Applies all manifests.
@@ -169,6 +177,43 @@ mod tests {
                 connect(&ClusterAccess::File(root.clone(), "/k.yaml".into())).await.map(drop).unwrap_err();
             let shown = format!("{error:#} {error:?}");
             assert!(shown.contains("/k.yaml") && !shown.contains("hunter2"), "{shown}");
+        }
+    }
+    #[tokio::test]
+    async fn a_kubeconfig_out_of_a_container_runs_no_program_and_names_no_file_of_the_host() {
+        // The base64 of PEM whose content is an empty SEQUENCE.
+        const CA: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+        let sent = |cluster: &str, user: &str| {
+            let text = format!(
+                "current-context: a\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\nclusters:\n- name: c\n  \
+                 cluster: {{server: 'https://0.0.0.0:6443', certificate-authority-data: {CA}{cluster}}}\nusers:\n\
+                 - name: u\n  user: {{{user}}}\n"
+            );
+            TextFile::new("k3d-edge-server-0:/output/kubeconfig.yaml", text)
+        };
+        let api = SocketAddr::from(([127, 0, 0, 1], 6445));
+        for (cluster, user, key) in [
+            ("", "exec: {apiVersion: client.authentication.k8s.io/v1, command: /tmp/pwned}", "exec"),
+            ("", "token: hunter2, exec: {command: /tmp/pwned}", "exec"),
+            ("", "auth-provider: {name: gcp, config: {cmd-path: /tmp/pwned}}", "auth-provider"),
+            ("", "tokenFile: /run/weaver/operator.token", "tokenFile"),
+            ("", "client-certificate: /etc/a.crt, client-key: /etc/ssh/a_key", "client-key"),
+            (", proxy-url: 'http://203.0.113.1'", "token: hunter2", "proxy-url"),
+            (", certificate-authority: /etc/shadow", "token: hunter2", "certificate-authority"),
+        ] {
+            let mut k3d = K3d::default();
+            k3d.api = Some(api);
+            k3d.kubeconfig = Some(sent(cluster, user));
+            let error = connect(&ClusterAccess::K3d(Arc::new(k3d))).await.map(drop).unwrap_err();
+            let shown = format!("{error:#}");
+            assert!(shown.contains(key) && shown.contains("kubeconfig.yaml"), "{user}: {shown}");
+            assert!(!shown.contains("hunter2") && !shown.contains("line "), "{user}: {shown}");
+        }
+        let kept = of_container(&sent("", "token: hunter2"), api).unwrap();
+        for part in
+            ["server: https://127.0.0.1:6445\n", "tls-server-name: kubernetes\n", "token: hunter2\n", CA]
+        {
+            assert!(kept.contains(part), "{kept}");
         }
     }
 }

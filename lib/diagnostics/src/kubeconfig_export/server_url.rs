@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     str::FromStr,
 };
 
@@ -84,6 +84,12 @@ impl FromStr for ServerUrl {
             return Err(UrlError::NoAddress);
         }
         Ok(Self { host: host.to_owned(), port, rest: rest.to_owned() })
+    }
+}
+
+impl From<SocketAddr> for ServerUrl {
+    fn from(address: SocketAddr) -> Self {
+        Self { host: address.ip().to_string(), port: Some(address.port()), rest: String::new() }
     }
 }
 
