@@ -20,7 +20,7 @@ use super::deliver::{Destination, deliver};
 use super::file;
 use super::handshake::{self, anchors};
 use super::k3d;
-use super::refusal::{refusal, refused_file};
+use super::refusal::{KubeconfigRefusal, refusal, refused_file};
 use crate::connection;
 use crate::stdout::note;
 
@@ -157,12 +157,15 @@ async fn prove(
     let seen = handshake::prove(&endpoint, anchors, name).await;
     match seen.outcome {
         HandshakeOutcome::Proven => Ok(seen.peer),
-        HandshakeOutcome::NotServed => Err(refusal(NotServed {
-            name: name.clone(),
-            is_tls_server_name: tls_server_name.is_some(),
-            endpoint,
-            served: seen.served,
-        })),
+        HandshakeOutcome::NotServed => {
+            let why = NotServed {
+                name: name.clone(),
+                is_tls_server_name: tls_server_name.is_some(),
+                endpoint,
+                served: seen.served,
+            };
+            Err(KubeconfigRefusal(why.to_string().lines().map(str::to_owned).collect()).into())
+        }
         HandshakeOutcome::Dates(why) => Err(refusal(format!(
             "the certificate at {endpoint} cannot be used: {why}; compare the clock (`timedatectl`); if it \
              is right, k3s renews its certificate with `{}`",

@@ -14,6 +14,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio::process::Command;
 use weaver_diagnostics::finding::RESTART_K3S;
+use weaver_diagnostics::k3d::cluster::is_cluster_name;
 use weaver_diagnostics::k3d::verdict::typed_at;
 use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
 use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
@@ -87,8 +88,7 @@ fn user(text: &str) -> Result<String, &'static str> {
 
 /// A name that k3d accepts, and never a flag.
 fn k3d_cluster(text: &str) -> Result<String, &'static str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    if !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+    if is_cluster_name(text) {
         Ok(text.to_owned())
     } else {
         Err("write the cluster's name as `k3d cluster list` has it")

@@ -147,6 +147,8 @@ fn a_name_that_is_not_served_is_refused_and_never_asked_for() {
         ],
     );
     assert_eq!(server.asked(), [None]);
+    let printed = words(&scene.run(&["raspi"]));
+    assert!(printed.lines().any(|line| line.trim() == "nearest: raspik3d"), "its lines are lines: {printed}");
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn not_in_certificate(name: &ServingName, near: Option<&str>, all: &[String], ku
             .command("sudo weaver-node-agent repair names"),
     };
     let file = quoted(kubeconfig);
-    match near.filter(|near| near.parse::<ServingName>().is_ok()) {
+    match near {
         Some(near) => remedy.command(format!(
             "kubectl --kubeconfig {file} config set-cluster \"$(kubectl --kubeconfig {file} config view \
              --minify -o \

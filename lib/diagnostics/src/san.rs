@@ -179,12 +179,13 @@ pub fn is_inner(served: &str) -> bool {
     served.starts_with("kubernetes") || served == "localhost" || served == "::1"
 }
 
-/// The served name that looks most like the wanted one, where one does.
+/// The served name that looks most like the wanted one, where one does. A certificate may have any text in the place
+/// of a name, which is not for a user to type.
 #[must_use]
 pub fn nearest<'a>(wanted: &str, served: &'a [String]) -> Option<&'a str> {
     served
         .iter()
-        .filter(|name| !is_inner(name))
+        .filter(|name| !is_inner(name) && name.parse::<ServingName>().is_ok())
         .map(|name| (strsim::jaro_winkler(wanted, &name.to_ascii_lowercase()), name.as_str()))
         .filter(|(likeness, _)| *likeness > 0.7)
         .max_by(|a, b| a.0.total_cmp(&b.0))
@@ -277,6 +278,9 @@ mod tests {
         assert_eq!(nearest("raspi", &served), Some("raspik3d"));
         assert_eq!(nearest("bux.example", &served), Some("box.example"));
         assert_eq!(nearest("zzz", &served), None);
+        for hostile in ["raspi;reboot", "raspi$(reboot)", "raspi reboot", "raspi\nreboot", "-raspi"] {
+            assert_eq!(nearest("raspi", &[hostile.to_owned()]), None, "{hostile:?}");
+        }
     }
 
     proptest! {

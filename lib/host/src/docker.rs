@@ -21,7 +21,7 @@ use bollard::query_parameters::{
 };
 use futures::{StreamExt as _, TryStreamExt as _};
 use weaver_diagnostics::k3d::cluster::{
-    Container, ContainerRole, Gateway, K3dCluster, PublishedPort, clusters, flags,
+    Container, ContainerRole, Gateway, K3dCluster, PublishedPort, clusters, flags, is_cluster_name,
 };
 use weaver_diagnostics::text_file::TextFile;
 
@@ -210,7 +210,7 @@ fn is_of_k3d(listed: &ContainerSummary) -> bool {
 /// `None` for one of no cluster, such as a registry of its own.
 fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> Option<Container> {
     let name = name(&listed).to_owned();
-    let cluster = label(&listed, "k3d.cluster")?.to_owned();
+    let cluster = label(&listed, "k3d.cluster").filter(|name| is_cluster_name(name))?.to_owned();
     let role = match label(&listed, "k3d.role") {
         Some("server") => ContainerRole::Server,
         Some("loadbalancer") => ContainerRole::LoadBalancer,
@@ -328,6 +328,16 @@ mod tests {
         assert_eq!(container.gateway, Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }));
         assert_eq!(container.flags.iter().map(|flag| flag.value.as_str()).collect::<Vec<_>>(), ["raspi"]);
         assert!(!format!("{container:?}").contains("hunter2"), "{container:?}");
+    }
+
+    #[test]
+    fn what_k3d_calls_no_cluster_is_the_name_of_none() {
+        let (mut listed, inspected) = shown();
+        for name in ["-a", "--all", "edge;reboot", "edge lab", ""] {
+            let labels = listed.labels.as_mut().unwrap();
+            labels.insert("k3d.cluster".to_owned(), name.to_owned());
+            assert!(container(listed.clone(), inspected.clone()).is_none(), "{name}");
+        }
     }
 
     #[test]

@@ -185,12 +185,20 @@ impl K3dCluster {
     }
 }
 
+/// Whether k3d may have given a cluster this name. What else a certificate or a label says is not for a command: of k3d
+/// `-a` means all clusters.
+#[must_use]
+pub fn is_cluster_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
+}
+
 /// The cluster that a certificate with these names is of: it has those of the cluster's own containers.
 #[must_use]
 pub fn of_served(served: &[String]) -> Option<&str> {
     served.iter().find_map(|name| {
         let name = name.strip_prefix("k3d-")?;
-        let (cluster, end) = name.rsplit_once("-server").filter(|(cluster, _)| !cluster.is_empty())?;
+        let (cluster, end) = name.rsplit_once("-server").filter(|(cluster, _)| is_cluster_name(cluster))?;
         let is_container = end == "lb" || end.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok());
         is_container.then_some(cluster)
     })
@@ -278,6 +286,7 @@ pub(crate) mod tests {
             (&["k3d-a-server-b-serverlb"], Some("a-server-b")),
             (&["kubernetes", "raspik3d", "k3d-reg"], None),
             (&["k3d--serverlb", "k3d-a-server-x", "k3d-a-agent-0"], None),
+            (&["k3d--a-server-0", "k3d---all-serverlb", "k3d-a;reboot-server-0", "k3d-a b-server-0"], None),
         ] {
             let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
             assert_eq!(of_served(&names), want, "{names:?}");

@@ -4,6 +4,7 @@
 use std::{fmt, net::IpAddr};
 
 use crate::{
+    finding_text::clean,
     k3d,
     laptop::System,
     san::{ServingName, nearest},
@@ -28,8 +29,8 @@ impl fmt::Display for NotServed {
         let (name, text) = (&self.name, self.name.to_string());
         let near = nearest(&text, &self.served);
         writeln!(f, "{name} is not served: the certificate at {} does not have it", self.endpoint)?;
-        let served =
-            if self.served.is_empty() { "no names at all".to_owned() } else { self.served.join(", ") };
+        let served = self.served.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+        let served = if served.is_empty() { "no names at all" } else { &served };
         writeln!(f, "  served: {served}")?;
         if let Some(near) = near {
             writeln!(f, "  nearest: {near}")?;
@@ -66,7 +67,9 @@ impl NotServed {
         let name = &self.name;
         let near = nearest(&name.to_string(), &self.served);
         // Any served name will do: it is verified like every other.
-        let usable = self.served.iter().map(String::as_str).find(|served| !served.starts_with("*."));
+        let is_usable =
+            |served: &&str| !matches!(served.parse::<ServingName>(), Err(_) | Ok(ServingName::Wildcard(_)));
+        let usable = self.served.iter().map(String::as_str).find(is_usable);
         if let Some(served) = near.filter(|near| !near.starts_with("*.")).or(usable) {
             write!(f, "\nor keep the certificate, and have kubectl verify a name that it has:")?;
             write!(f, "\n    weaver kubeconfig export {name}{flag} --tls-server-name {served}")?;
@@ -140,6 +143,18 @@ or keep the certificate, and have kubectl verify a name that it has:
         assert!(text.contains("/91-fd00--1.yaml") && !text.contains("nearest"), "{text}");
         let text = reported("pi", &[], false);
         assert!(text.contains("served: no names at all") && text.ends_with("restart k3s"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_name_in_a_certificate_is_in_no_command() {
+        for hostile in ["raspi;evil", "raspi$(evil)", "raspi\nevil", "k3d--a-server-0", "k3d-a;evil-server-0"]
+        {
+            let text = reported("raspi", &[hostile, "*.lan"], false);
+            let (_, typed) = text.split_once("  served: ").unwrap().1.split_once('\n').unwrap();
+            for part in ["evil", " -a", "--k3d", "*.lan"] {
+                assert!(!typed.contains(part), "{hostile:?}: {text}");
+            }
+        }
     }
 
     #[test]
