@@ -24,7 +24,7 @@ use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
 use weaver_client::call::CallError;
 use weaver_client::pages::each_page;
-use weaver_copies::copy::{is_own_source, source_reference};
+use weaver_copies::copy::{is_own_source, source_reference, typed_reference};
 use weaver_copies::metadata::{is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_diagnostics::finding_text::clean;
@@ -87,7 +87,7 @@ struct Orphan {
 
 impl fmt::Display for Marked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&source_reference(&self.key))
+        f.write_str(&clean(&source_reference(&self.key)))
     }
 }
 
@@ -108,7 +108,7 @@ impl Orphan {
     /// Why it is not deleted, and what to do instead.
     fn why_kept(&self) -> Option<String> {
         let by_hand = "`kubectl delete KIND NAME -n NAMESPACE`";
-        let adopt = format!("`weaver orphans adopt {self}`");
+        let adopt = format!("`weaver orphans adopt {}`", typed_reference(&self.copy.key));
         if !self.copy.says_whose() {
             return Some(format!(
                 "{self} does not say whose copy it was: look at it, then delete it with {by_hand}, or have {adopt} \

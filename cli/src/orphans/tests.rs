@@ -69,6 +69,24 @@ fn what_a_controller_made_of_a_copy_is_no_orphan_and_what_says_little_is_not_del
     }
 }
 
+#[test]
+fn a_name_is_obeyed_by_no_shell_and_forges_no_column() {
+    let living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
+    let orphan = |name: &str| {
+        let meta: ObjectMeta = serde_json::from_value(json!({
+            "namespace": "foo", "name": name, "labels": {"weaver.example.com/sync-uid": "u0"},
+        }))
+        .unwrap();
+        let key = ObjectKey::of(ObjectKind::CONFIG_MAP, &meta).unwrap();
+        living.orphan(Marked { key, meta }).unwrap()
+    };
+    let kept = orphan("a;reboot").why_kept().unwrap();
+    assert!(kept.contains("`weaver orphans adopt 'ConfigMap/foo/a;reboot'`"), "{kept}");
+    let line = orphan("a\tcopy of\u{1b}[2J").line();
+    assert!(line.starts_with("ConfigMap/foo/a\\tcopy of\\u{1b}[2J\tcopy of"), "{line}");
+    assert_eq!(line.matches('\t').count(), 2);
+}
+
 proptest! {
     #[test]
     fn no_annotation_is_obeyed_forges_a_line_or_a_column(

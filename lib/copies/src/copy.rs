@@ -12,6 +12,8 @@ use sha2::{Digest as _, Sha256};
 use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{Owner, SOURCE_ANNOTATION};
 use weaver_api::validate::ValidSync;
+use weaver_diagnostics::finding_text::clean;
+use weaver_diagnostics::shell::quoted;
 
 use super::content::{Content, Difference};
 use super::metadata::Metadata;
@@ -166,6 +168,12 @@ pub fn source_reference(ObjectKey { kind, namespace, name }: &ObjectKey) -> Stri
     format!("{kind}/{namespace}/{name}")
 }
 
+/// An object as it is typed to `weaver orphans`. Of a Role almost any text is a name, to a shell and to a terminal too.
+#[must_use]
+pub fn typed_reference(key: &ObjectKey) -> String {
+    quoted(&clean(&source_reference(key)))
+}
+
 #[expect(clippy::expect_used, reason = "each key is a text")]
 fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("objects with texts as keys can be written as JSON")
@@ -192,6 +200,20 @@ mod tests {
 
     use super::*;
     use crate::specs::{created, spec, updated, valid};
+
+    #[test]
+    fn what_a_shell_or_a_terminal_would_obey_in_a_name_is_typed_as_text() {
+        for (name, typed) in [
+            ("settings", "ConfigMap/foo/settings"),
+            ("system:x", "ConfigMap/foo/system:x"),
+            ("a;reboot", "'ConfigMap/foo/a;reboot'"),
+            ("a'$(reboot)", r"'ConfigMap/foo/a'\''$(reboot)'"),
+            ("a\u{1b}[2J\n", r"'ConfigMap/foo/a\u{1b}[2J\n'"),
+        ] {
+            let key = ObjectKey { kind: ObjectKind::CONFIG_MAP, namespace: "foo".into(), name: name.into() };
+            assert_eq!(typed_reference(&key), typed);
+        }
+    }
 
     fn owner() -> Owner {
         Owner { namespace: "team-a".into(), name: "settings".into(), uid: "u1".into() }

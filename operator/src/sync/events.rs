@@ -15,7 +15,7 @@ use crate::controller::events::{
 };
 use crate::controller::verdicts::listed;
 use crate::watch::ResourceRef;
-use weaver_copies::copy::source_reference;
+use weaver_copies::copy::typed_reference;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::PreviousOwner;
 
@@ -49,7 +49,7 @@ pub async fn report_orphans<K: Declares>(events: &Events, sync: &ResourceRef, ke
             "copy of {kind} {sync}, which no longer exists and whose account may not delete it: `weaver \
             orphans delete {object}` deletes it, `weaver orphans adopt {object}` keeps it as an ordinary object",
             kind = K::kind(&()),
-            object = source_reference(key)
+            object = typed_reference(key)
         );
         events.tell(&event(EventType::Warning, COPY_ORPHANED, "CleanUp", &note), &about).await;
     }
