@@ -1,9 +1,12 @@
 //! `weaver explain`: what the errors of other programs mean, and what helps.
 //!
 //! Reads standard input, or a unit's journal, line by line, and reports each finding once, as soon as it appears. Needs
-//! no cluster and changes nothing. Tokens in a line are not repeated.
+//! no cluster and changes nothing. Tokens in a line are not repeated. A log may be anyone's and without end: memory and
+//! the findings that are printed have a bound.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::BuildHasher as _;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Write as _};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -18,6 +21,8 @@ use crate::stdout::note;
 
 /// A line is judged in pieces of at most so many bytes: what never ends a line must not fill the memory.
 const LONGEST: u64 = 64 * 1024;
+/// Findings of one code that are printed, each with a message of its own; the others are counted.
+const MOST: usize = 200;
 /// Lines of the past that are read before what is new.
 const PAST: &str = "2000";
 
@@ -107,7 +112,7 @@ fn is_wide(piece: &[u8]) -> bool {
 
 /// Reports what is recognised in `input`, each finding once.
 fn explain(input: &mut impl BufRead, source: &str, output: ExplainOutput) -> Result<()> {
-    let mut seen = RecognisedCounts { output, counts: BTreeMap::new() };
+    let mut seen = RecognisedCounts { output, counts: BTreeMap::new(), hashes: RandomState::new() };
     let recogniser = Recogniser::for_logs().context("the signatures")?;
     let lines = recognise(&recogniser, input, source, |finding| seen.tell(&finding))?;
     seen.sum_up(lines);
@@ -158,16 +163,31 @@ pub fn recognise(
 /// What was recognised, and how often.
 struct RecognisedCounts {
     output: ExplainOutput,
-    counts: BTreeMap<(Code, String), u64>,
+    counts: BTreeMap<Code, CodeCount>,
+    hashes: RandomState,
+}
+
+#[derive(Default)]
+struct CodeCount {
+    all: u64,
+    /// The hashes of the messages that were printed: one may be as long as a line.
+    printed: HashSet<u64>,
+    not_printed: u64,
 }
 
 impl RecognisedCounts {
     fn tell(&mut self, finding: &Finding) -> Result<()> {
-        let count = self.counts.entry((finding.code, finding.message.clone())).or_default();
-        *count += 1;
-        if *count > 1 {
+        let CodeCount { all, printed, not_printed } = self.counts.entry(finding.code).or_default();
+        *all += 1;
+        let message = self.hashes.hash_one(&finding.message);
+        if printed.contains(&message) {
             return Ok(());
         }
+        if printed.len() == MOST {
+            *not_printed += 1;
+            return Ok(());
+        }
+        printed.insert(message);
         match self.output {
             ExplainOutput::Text => print(&finding_text::text(finding)),
             ExplainOutput::Json => {
@@ -184,12 +204,11 @@ impl RecognisedCounts {
             );
             return;
         }
-        let mut of_codes: BTreeMap<Code, u64> = BTreeMap::new();
-        for ((code, _), count) in &self.counts {
-            *of_codes.entry(*code).or_default() += count;
-        }
-        let counts: Vec<String> =
-            of_codes.iter().map(|(code, count)| format!("{} ×{count}", code.id())).collect();
+        let counted = |(code, count): (&Code, &CodeCount)| match count {
+            CodeCount { all, not_printed: 0, .. } => format!("{} ×{all}", code.id()),
+            CodeCount { all, not_printed, .. } => format!("{} ×{all} ({not_printed} not shown)", code.id()),
+        };
+        let counts: Vec<String> = self.counts.iter().map(counted).collect();
         note!("in {lines} lines: {}", counts.join(", "));
     }
 }

@@ -50,6 +50,23 @@ fn what_is_piped_in_is_explained_once_with_its_line_and_what_to_type() {
 }
 
 #[test]
+fn a_log_that_names_ever_new_servers_is_explained_in_a_bounded_number_of_findings() {
+    let line = |n: u32| {
+        format!(
+            "Get \"https://r{n}.lan/v2/\": http: server gave HTTP response to HTTPS client pinging container registry\n"
+        )
+    };
+    let lines: String = (0..300).map(line).collect();
+    let done = piped(&[], &(lines + "level=fatal msg=\"failed to find memory cgroup (v2)\"\n"));
+    assert!(done.status.success());
+    let said = text(&done.stdout);
+    assert_eq!(said.matches("R-01  FAIL").count(), 200);
+    assert!(said.contains("N-01  FAIL"), "what comes after them is shown");
+    let counts = text(&done.stderr);
+    assert!(counts.contains("R-01 ×300 (100 not shown)") && counts.contains("N-01 ×1"), "{counts}");
+}
+
+#[test]
 fn where_nothing_is_recognised_the_next_step_is_reported() {
     let done = piped(&[], "all is well\n");
     assert!(done.status.success() && done.stdout.is_empty());
