@@ -10,6 +10,8 @@ use std::path::Path;
 use weaver_diagnostics::image_archive::{self, ArchiveFault, Descriptions, LARGEST, MOST, Packing};
 use weaver_diagnostics::registry::api::Platform;
 
+use crate::tar_headers::HeadersLimit;
+
 const AGAIN: &str = "copy it again";
 
 /// Judges the archive at `path`, which k3s is to import by this name on a machine of this platform.
@@ -30,9 +32,11 @@ pub fn check(path: &Path, name: &str, wanted: &Platform) -> Result<(), ArchiveFa
 
 /// What may describe an image: the small files that are JSON.
 fn descriptions(archive: impl Read + Seek, size: u64) -> Result<Descriptions, ArchiveFault> {
-    let mut archive = tar::Archive::new(archive);
+    let limit = HeadersLimit::default();
+    let mut archive = tar::Archive::new(limit.over(archive));
     let (mut files, mut left) = (Descriptions::new(), MOST);
-    for entry in archive.entries_with_seek().map_err(|error| no_archive(&error))? {
+    let mut entries = archive.entries_with_seek().map_err(|error| no_archive(&error))?;
+    while let Some(entry) = limit.next_of(&mut entries) {
         let mut entry = entry.map_err(|error| no_archive(&error))?;
         if entry.raw_file_position().saturating_add(entry.size()) > size {
             return Err(ArchiveFault::new("it ends in the middle of a file", AGAIN));
@@ -137,6 +141,20 @@ mod tests {
         let zstd = [0x28, 0xb5, 0x2f, 0xfd, 0];
         assert_eq!(checked("k3s-airgap-images-arm64.tar.zst", &zstd), "");
         assert!(checked("k3s-airgap-images-amd64.tar.zst", &zstd).contains("amd64"));
+    }
+
+    #[test]
+    fn a_name_that_is_longer_than_any_path_is_not_read_to_its_end() {
+        for (length, want) in
+            [(4_000, "it has neither index.json nor manifest.json"), (1 << 20, "a damaged one")]
+        {
+            let mut builder = tar::Builder::new(Vec::new());
+            let mut header = tar::Header::new_gnu();
+            header.set_size(2);
+            builder.append_data(&mut header, "a".repeat(length), &b"{}"[..]).unwrap();
+            let why = checked("a.tar", &builder.into_inner().unwrap());
+            assert!(why.contains(want), "{length}: {why}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! - [`progress`]: on a terminal, how far long work is.
 //! - [`service_manager`]: tells systemd that the program is ready, and alive; [`signals`]: what ends it.
 //! - [`table`]: columns of text under each other.
+//! - [`tar_headers`]: a limit for the headers of an archive of someone else.
 //!
 //! What only a daemon needs is left out on Windows, where `weaver` alone runs.
 
@@ -40,3 +41,4 @@ pub mod service_manager;
 #[cfg(unix)]
 pub mod signals;
 pub mod table;
+pub mod tar_headers;

@@ -18,6 +18,7 @@ use weaver_diagnostics::finding_text::clean;
 use weaver_diagnostics::node_backup::left_out::LeftOut;
 use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, Damage, MANIFEST};
 use weaver_host::progress::Progress;
+use weaver_host::tar_headers::HeadersLimit;
 
 pub use super::input::{ArchiveInput, EntryKind};
 
@@ -152,10 +153,11 @@ pub trait RestoreTargets {
 /// # Errors
 /// [`Damage`], or a member cannot be written.
 pub fn read(from: impl Read, targets: &impl RestoreTargets) -> anyhow::Result<BackupManifest> {
-    let mut archive = tar::Archive::new(from);
+    let limit = HeadersLimit::default();
+    let mut archive = tar::Archive::new(limit.over(from));
     let mut hashes = BTreeMap::new();
-    let entries = archive.entries().context("reading a backup from its beginning")?;
-    for entry in entries {
+    let mut entries = archive.entries().context("reading a backup from its beginning")?;
+    while let Some(entry) = limit.next_of(&mut entries) {
         let mut entry = entry.map_err(|error| damage(&error, hashes.is_empty()))?;
         let name = entry.path_bytes().into_owned();
         let name = String::from_utf8(name).map_err(|_| Damage::Path("that is not UTF-8".to_owned()))?;

@@ -1,10 +1,11 @@
 //! From one host of a test's own to another.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
+use crate::backup::common::Nowhere;
 use crate::backup::journal::complete;
 use crate::backup::tests::BackupScene;
 use crate::backup::{BackupRequest, archive, datastore, to};
@@ -270,6 +271,30 @@ async fn an_archive_that_leads_elsewhere_is_refused() {
         let error = archive::read(File::open(&path).unwrap(), &laid).unwrap_err();
         assert!(format!("{error:#}").contains(why), "{name}: {error:#}");
         assert!(card.names("/outside").is_empty(), "{name}: {:?}", card.names("/outside"));
+    }
+}
+
+#[test]
+fn an_archive_whose_names_have_no_end_is_refused_and_not_read_to_it() {
+    const ENDLESS: u64 = 64 << 20;
+    let member = |name: &str, kind: tar::EntryType, size: u64| {
+        let mut header = tar::Header::new_gnu();
+        header.set_path(name).unwrap();
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.set_cksum();
+        header
+    };
+    for kind in [tar::EntryType::GNULongName, tar::EntryType::GNULongLink, tar::EntryType::XHeader] {
+        let mut bytes = Vec::new();
+        for header in [member("k3s/server/token", tar::EntryType::Regular, 0), member("x", kind, ENDLESS)] {
+            bytes.extend(header.as_bytes());
+        }
+        let mut from = bytes.as_slice().chain(io::repeat(b'a').take(ENDLESS));
+        let error = archive::read(&mut from, &Nowhere).unwrap_err();
+        assert!(format!("{error:#}").contains("the name of a member has no end"), "{kind:?}: {error:#}");
+        let (_, rest) = from.get_ref();
+        assert!(rest.limit() > ENDLESS / 2, "{kind:?}: {} bytes are left", rest.limit());
     }
 }
 
