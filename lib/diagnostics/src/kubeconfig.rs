@@ -135,7 +135,7 @@ pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
                     "set the mode, and remove `write-kubeconfig-mode` from the configuration of k3s \
                 if it sets it",
                 )
-                .command(format!("sudo chmod 0600 {path}")),
+                .command(format!("sudo chmod 0600 {}", quoted(path))),
             )
     })
 }

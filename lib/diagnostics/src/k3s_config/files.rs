@@ -146,7 +146,7 @@ fn cannot_read(path: &str, why: &str) -> Finding {
         .saw(Place::file(path), why)
         .remedy(
             Remedy::new(format!("make {path} a text file that root can read"))
-                .command(format!("sudo ls -l {path}"))
+                .command(format!("sudo ls -l {}", quoted(path)))
                 .command("sudo weaver-node-agent check"),
         )
 }
@@ -182,6 +182,8 @@ mod tests {
             assert_eq!(is_shown, *why == hidden, "{remedy:?}");
             assert_eq!(remedy.explain.contains("/f "), *why != hidden, "{remedy:?}");
         }
+        let commands = unread(FileUse::Config, "/c d;e.yaml", &not_text).remedy.unwrap().commands;
+        assert_eq!(commands[0], "sudo ls -l '/c d;e.yaml'");
     }
 
     #[test]

@@ -122,9 +122,11 @@ fn a_mode_wider_than_0600_is_a_warning_with_the_command() {
     let copy = exposed_copy("/home/me/.kube/config", 0o644).unwrap().remedy.unwrap();
     assert_eq!(copy.commands, ["chmod 0600 /home/me/.kube/config"]);
     assert!(!copy.explain.contains("k3s"), "{}", copy.explain);
-    let found = exposed("/k", 0o100_644).unwrap();
-    assert!(found.message.contains("0644"));
-    assert_eq!(found.remedy.unwrap().commands, ["sudo chmod 0600 /k"]);
+    for (path, command) in [("/k", "sudo chmod 0600 /k"), ("/my k;d", "sudo chmod 0600 '/my k;d'")] {
+        let found = exposed(path, 0o100_644).unwrap();
+        assert!(found.message.contains("0644"));
+        assert_eq!(found.remedy.unwrap().commands, [command]);
+    }
 }
 
 #[test]
