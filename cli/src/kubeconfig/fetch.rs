@@ -20,7 +20,7 @@ use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
 use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::HandshakeOutcome;
-use weaver_diagnostics::shell::quoted;
+use weaver_diagnostics::shell::posix;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_diagnostics::weaver_toml::plan::ADMIN;
 use weaver_host::platform::SSH_MISSING;
@@ -158,10 +158,10 @@ fn is_as_asked(source: &SourceContext, name: &ServingName) -> Result<(), String>
 
 /// What the export on the other machine printed; its notes and refusals are shown as they come.
 async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::Result<String> {
-    let context = arguments.context.iter().map(|context| format!(" --context {}", quoted(context)));
+    let context = arguments.context.iter().map(|context| format!(" --context {}", posix(context)));
     let account = arguments.as_account.iter();
     let account = account.map(|account| format!(" --as-account {}/{}", account.namespace, account.name));
-    let k3d = arguments.k3d.iter().map(|cluster| format!(" --k3d {}", quoted(cluster)));
+    let k3d = arguments.k3d.iter().map(|cluster| format!(" --k3d {}", posix(cluster)));
     let flags: String = k3d.chain(context).chain(account).collect();
     let export = format!("sudo -n weaver kubeconfig export {name}{flags}");
     let mut ssh = Command::new("ssh");
