@@ -131,6 +131,11 @@ impl<C: Consumer> Followed<C> {
         Ok(())
     }
 
+    /// The watch after the list has started, after a failure perhaps: what is kept is complete, or will be by events.
+    pub(super) fn started_again(&self) {
+        self.turn(WatchState::Up);
+    }
+
     fn keep(&self, object: Meta<C>) -> Option<(NamespacedName, C::Kept)> {
         let meta = object.metadata;
         let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone()?);

@@ -71,19 +71,28 @@ struct Page<T> {
 
 /// What is there, and then what happens, without end. After a failure it continues when it is polled again: it pauses
 /// only [`with_backoff`](super::with_backoff).
-pub fn events<T>(access: Arc<AccessCache>, of: ListWatch) -> impl Stream<Item = Item<T>> + Send
+///
+/// `started` is called each time that a watch has started: nothing was missed since the list, or since the watch before.
+/// kube's has no event for it, so who learnt of a failure would not learn of its end.
+pub fn events<T, F>(access: Arc<AccessCache>, of: ListWatch, started: F) -> impl Stream<Item = Item<T>> + Send
 where
     T: Resource + Clone + DeserializeOwned + Send + 'static,
+    F: Fn() + Send + Sync + 'static,
 {
-    stream::unfold((access, of, Phase::Begun), |(access, of, phase)| async move {
-        let (event, phase) = of.advance(&access, phase).await;
-        Some((event, (access, of, phase)))
+    stream::unfold((access, of, started, Phase::Begun), |(access, of, started, phase)| async move {
+        let (event, phase) = of.advance(&access, &started, phase).await;
+        Some((event, (access, of, started, phase)))
     })
 }
 
 impl ListWatch {
     /// The next event. Requests are boxed: they are large and seldom, and a watch at rest is not to be as large.
-    async fn advance<T>(&self, access: &AccessCache, mut phase: Phase<T>) -> (Item<T>, Phase<T>)
+    async fn advance<T>(
+        &self,
+        access: &AccessCache,
+        started: &(impl Fn() + Sync),
+        mut phase: Phase<T>,
+    ) -> (Item<T>, Phase<T>)
     where
         T: Resource + Clone + DeserializeOwned,
     {
@@ -101,7 +110,10 @@ impl ListWatch {
                     },
                 },
                 Phase::Listed { version } => match Box::pin(self.watch(access, &version)).await {
-                    Ok(lines) => (None, Phase::Watching { version, lines }),
+                    Ok(lines) => {
+                        started();
+                        (None, Phase::Watching { version, lines })
+                    }
                     Err(error) => (Some(Err(Error::WatchStartFailed(error))), Phase::Listed { version }),
                 },
                 Phase::Watching { version, mut lines } => match self.line(&mut lines).await {

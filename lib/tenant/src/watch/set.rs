@@ -159,8 +159,10 @@ impl<C: Consumer> WatchSet<C> {
         let (access, follower) = (tenant.access.clone(), inner.clone());
         let task = tokio::spawn(async move {
             loop {
+                let started = follower.clone();
                 let events =
-                    with_backoff(events::<Meta<C>>(access.clone(), of.clone()), follower.backoff.clone());
+                    events::<Meta<C>, _>(access.clone(), of.clone(), move || started.started_again());
+                let events = with_backoff(events, follower.backoff.clone());
                 match follower.follow(Box::pin(events), of.page.is_some()).await {
                     WatchEnd::ListTooLong => of.page = Some(PAGE),
                     WatchEnd::TooMuch => sleep(LONGEST_DENIED).await,

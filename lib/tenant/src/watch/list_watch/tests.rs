@@ -285,13 +285,30 @@ async fn requests_events_and_errors_are_those_of_kubes_watcher() {
 
             let (client, asked) = answering(answers.clone());
             let access = AccessCache::new(move || client.clone(), Duration::ZERO, share());
-            let ours = shown(events(Arc::new(access), of(page))).await;
+            let ours = shown(events(Arc::new(access), of(page), || ())).await;
 
             assert_eq!(ours.iter().map(word).collect::<Vec<_>>(), expected);
             assert_eq!(format!("{ours:#?}"), format!("{of_kube:#?}"));
             assert_eq!(*asked.lock().unwrap(), *asked_by_kube.lock().unwrap());
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_watch_that_starts_is_reported_and_none_that_is_refused() {
+    let (client, _) =
+        answering(vec![refused(503), no_object(), watch(&[added()]), refused(503), watch(&[Silence])]);
+    let access = AccessCache::new(move || client.clone(), Duration::ZERO, share());
+    let starts: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let record = starts.clone();
+    let mut events = pin!(events::<Meta, _>(Arc::new(access), of(None), move || {
+        record.lock().unwrap().push("started");
+    }));
+    while let Ok(Some(event)) = timeout(LONG, events.next()).await {
+        starts.lock().unwrap().push(if event.is_ok() { "event" } else { "failure" });
+    }
+    let expected = ["event", "failure", "event", "event", "started", "event", "failure", "started"];
+    assert_eq!(*starts.lock().unwrap(), expected);
 }
 
 #[tokio::test]
@@ -317,7 +334,7 @@ async fn a_watch_at_rest_keeps_no_client() {
         share(),
     );
     let none = Arc::strong_count(&clients);
-    let mut events = pin!(events::<Meta>(Arc::new(access), of(None)));
+    let mut events = pin!(events::<Meta, _>(Arc::new(access), of(None), || ()));
     for expected in ["init", "listed", "+c"] {
         assert_eq!(word(&events.next().await.unwrap()), expected);
     }

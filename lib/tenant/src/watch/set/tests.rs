@@ -165,6 +165,23 @@ fn a_watch_that_is_lost_wakes_its_users_once() {
     assert_eq!(woken(&triggers), Vec::<String>::new());
 }
 
+#[test]
+fn a_watch_that_starts_again_after_a_failure_is_up_and_wakes_its_users_once() {
+    let (inner, triggers) = inner(WatchSelector::All, &["one"]);
+    list(&inner, &["settings"]);
+    take(&inner, Err(watcher::Error::NoResourceVersion));
+    woken(&triggers);
+    for expected in [&["one"][..], &[]] {
+        inner.started_again();
+        assert_eq!((*inner.state.borrow(), woken(&triggers)), (WatchState::Up, names(expected)));
+    }
+    assert_eq!(inner.objects().iter().count(), 1);
+}
+
+fn names(of: &[&str]) -> Vec<String> {
+    of.iter().map(|name| (*name).to_owned()).collect()
+}
+
 /// A watch with this share, in that state.
 fn watched(share: &Arc<Share>, state: WatchState) -> Arc<Watched<Owned>> {
     let (mut inner, _) = inner(WatchSelector::All, &[]);
