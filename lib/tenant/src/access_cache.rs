@@ -5,11 +5,15 @@
 //! where its objects can be searched, and whether one watch can do for all namespaces. No request is spared a
 //! judgement by it: the API server judges each one again.
 //!
+//! An API server that has just started answers before it knows all Roles, so a refusal may be wrong: it is used for a
+//! short time at first ([`Answered`]), and not at all once the account has lost the server and reached it again.
+//!
 //! Which namespaces are asked about, a tenant decides by what it writes. So what is remembered has a bound for all
 //! accounts of its namespace; what does not fit is asked again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
@@ -19,11 +23,13 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use weaver_client::call::CallError;
 
+use self::answered::Answered;
 use self::rules::{OfKind, Rules, on_all};
 use super::answers::RememberedAnswers;
 use super::budget::{MemoryBudget, MemoryPermit, MemoryShare};
 use super::review::{GroupResource, missing};
 
+mod answered;
 mod rules;
 
 /// Questions in flight at once.
@@ -54,12 +60,14 @@ pub struct AccessCache {
     share: Arc<MemoryShare>,
     /// Kinds that were asked for, up to [`KINDS`]: one review answers for all of them.
     kinds: Mutex<Vec<(GroupResource, MemoryPermit)>>,
-    all: Mutex<RememberedAnswers<Scope, bool>>,
-    within: Mutex<RememberedAnswers<String, Rules>>,
+    all: Mutex<RememberedAnswers<Scope, Answered<bool>>>,
+    within: Mutex<RememberedAnswers<String, Answered<Rules>>>,
     /// Where one watch showed too much.
     too_large: Mutex<RememberedAnswers<Scope, TooLarge>>,
     /// When [`AccessCache::ask_again`] forgot last.
     refreshed: Mutex<Option<Instant>>,
+    /// The API server did not answer a request of the account's watches, and none of them since.
+    lost: AtomicBool,
     /// Two callers that want to know the same wait for one answer.
     asking: AsyncMutex<()>,
 }
@@ -90,7 +98,8 @@ impl AccessCache {
     pub const LONGEST_PAUSE: Duration = Duration::from_hours(6);
 
     /// Clients that act as the account are made by `connect`. Answers are used for as long as `lasts`: that bounds how
-    /// long a tenant learns of a namespace in which it has no right any more. What is remembered is taken from `share`.
+    /// long a tenant learns of a namespace in which it has no right any more. A refusal is used for half a minute at
+    /// first, and for longer each time that it is repeated. What is remembered is taken from `share`.
     #[must_use]
     pub fn new(
         connect: impl Fn() -> Client + Send + Sync + 'static,
@@ -106,6 +115,7 @@ impl AccessCache {
             too_large: Mutex::new(RememberedAnswers::new(MemoryBudget::new(TOO_LARGE).share(""))),
             share,
             refreshed: Mutex::default(),
+            lost: AtomicBool::new(false),
             asking: AsyncMutex::default(),
         }
     }
@@ -152,7 +162,8 @@ impl AccessCache {
             all.remove(&(kind.clone(), None));
         }
         let bytes = texts(&scope);
-        all.put(scope, answer, bytes);
+        let answered = Answered::after(answer, all.get(&scope).map(|(_, before)| before));
+        all.put(scope, answered, bytes);
     }
 
     /// Is one watch on all objects there worth a try, where it is allowed? Not for a while after
@@ -215,7 +226,9 @@ impl AccessCache {
         rules.0.truncate(kinds.kept);
         rules.0.shrink_to_fit();
         let bytes = namespace.len() + size_of_val(rules.0.as_slice());
-        self.within.lock().put(namespace, rules, bytes);
+        let mut within = self.within.lock();
+        let answered = Answered::after(rules, within.get(&namespace).map(|(_, before)| before));
+        within.put(namespace, answered, bytes);
     }
 
     /// Had it a right on `kind` there, when it was asked last?
@@ -225,14 +238,14 @@ impl AccessCache {
         let known = self.within.lock();
         known
             .get(namespace)
-            .is_some_and(|(asked, rules)| asked.elapsed() < self.lasts && rules.of_kind(this).touches)
+            .is_some_and(|(asked, known)| asked.elapsed() < self.lasts && known.answer.of_kind(this).touches)
     }
 
     fn is_known_to_see_all(&self, kind: &GroupResource, namespace: Option<&str>) -> Option<bool> {
         let all = self.all.lock();
         let known = |scope| {
-            let (asked, answer) = all.get(&scope)?;
-            (asked.elapsed() < self.lasts).then_some(*answer)
+            let (asked, known) = all.get(&scope)?;
+            (asked.elapsed() < known.lasts(known.answer, self.lasts)).then_some(known.answer)
         };
         // Who sees all namespaces sees each.
         known(scope(kind, None))
@@ -267,10 +280,12 @@ impl AccessCache {
         // Kept separately from the cache, which may drop entries while the rest is asked.
         let mut known: HashMap<String, OfKind> = {
             let mut within = self.within.lock();
-            within.retain(|asked, _| asked.elapsed() < lasts);
+            within.retain(|asked, _| asked.elapsed() < answered::kept(lasts));
             let known = |namespace: &String| {
-                let (_, rules) = within.get(namespace)?;
-                Some((namespace.clone(), *rules.0.get(this).filter(|_| is_kept)?))
+                let (asked, known) = within.get(namespace)?;
+                let of_kind = *known.answer.0.get(this).filter(|_| is_kept)?;
+                let is_used = asked.elapsed() < known.lasts(wanted(of_kind), lasts);
+                is_used.then(|| (namespace.clone(), of_kind))
             };
             namespaces.iter().filter_map(known).collect()
         };
@@ -330,9 +345,23 @@ impl AccessCache {
 
     /// Forgets what is of no use any more: others of the same namespace may remember something in its place.
     pub fn forget_expired(&self) {
-        self.forget(self.lasts);
+        self.forget(answered::kept(self.lasts));
         let now = Instant::now();
         self.too_large.lock().retain(|_, large| now < large.until + Self::LONGEST_PAUSE);
+    }
+
+    /// A watch of the account failed by itself, and not by what the API server decided.
+    pub(crate) fn loses_server(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// A list or a watch of the account was granted. Where the server had been lost, it may have said no since then for
+    /// want of Roles that it has read by now: refusals are forgotten.
+    pub(crate) fn reaches_server(&self) {
+        if self.lost.swap(false, Ordering::Relaxed) {
+            self.all.lock().retain(|_, known| known.answer);
+            self.within.lock().retain(|_, known| known.answer.grant_all());
+        }
     }
 
     /// Forgets everything that was answered, once in 30 seconds at most: its rights may be others by now.

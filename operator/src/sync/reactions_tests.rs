@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt as _};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use tokio::time::advance;
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, FINALIZER};
 
 use super::super::outcome::tests::spec;
@@ -133,4 +134,29 @@ async fn a_question_that_fails_causes_nothing_and_is_asked_again() {
         world.server.fails_reviews(failures);
         assert_eq!(world.reacts_to(vec![Event::Apply(namespace(&[]))]).await, expected, "{failures}");
     }
+}
+
+/// It answers before it has read all Roles.
+#[tokio::test(start_paused = true)]
+async fn a_selected_namespace_that_a_starting_server_denies_keeps_its_copy_and_is_hidden_for_half_a_minute() {
+    let world = SyncWorld::remembering(Duration::ZERO, Duration::from_mins(5)).await;
+    world.hears(Event::Apply(namespace(&[]))).await;
+    let mut spec = spec(&[]);
+    spec["targets"] = by_label();
+    world.create(&spec, &[]);
+    world.settle().await;
+    let copy = world.object(GUESS, "settings");
+    assert!(copy.is_some());
+    // By then the grant is not used any more.
+    advance(Duration::from_mins(5)).await;
+    world.server.forbid(GUESS, true);
+    world.put("team-a", "settings", "new", &json!({}));
+    world.settle().await;
+    assert_ne!(world.counts()["desired"], 1);
+    assert_eq!(world.object(GUESS, "settings"), copy, "nothing follows for the copy");
+    world.server.forbid(GUESS, false);
+    advance(Duration::from_secs(30)).await;
+    world.settle().await;
+    let (now, before) = (world.object(GUESS, "settings").unwrap(), copy.unwrap());
+    assert_eq!((&now["data"]["a"], &now["metadata"]["uid"]), (&json!("new"), &before["metadata"]["uid"]));
 }

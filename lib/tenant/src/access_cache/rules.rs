@@ -52,6 +52,11 @@ impl Rules {
         self.0.get(index).copied().unwrap_or_default()
     }
 
+    /// Is nothing refused of what was asked for?
+    pub(super) fn grant_all(&self) -> bool {
+        self.0.iter().all(|of_kind| of_kind.touches && of_kind.lists)
+    }
+
     pub(super) fn of(status: &SubjectRulesReviewStatus, kinds: &[GroupResource]) -> Self {
         let of_kind = |kind: &GroupResource| {
             let rules = status.resource_rules.iter().filter(|rule| is_about(rule, kind));

@@ -134,6 +134,54 @@ async fn one_question_that_fails_loses_no_other_answer() {
     assert_eq!(*asked.lock(), ["b", "b"], "the others were known");
 }
 
+/// It was given before the API server knew all Roles, perhaps.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_asked_about_again_soon_and_then_less_and_less_often() {
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let record = asked.clone();
+    let cache = asking(move |namespace| {
+        record.lock().push(namespace.to_owned());
+        Some(namespace == "granted")
+    });
+    let (secrets, all) = (&of_core("secrets"), names(&["granted", "refused"]));
+    let mut times = Vec::new();
+    for second in 0..600 {
+        assert_eq!(
+            cache.touched(secrets, all.clone()).await.unwrap(),
+            names(&["granted"]).into_iter().collect()
+        );
+        let of_refused = std::mem::take(&mut *asked.lock()).iter().any(|namespace| namespace == "refused");
+        times.extend(of_refused.then_some(second));
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(times, [0, 30, 90, 210, 450]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_the_server_was_lost_and_is_reached_again_refusals_are_asked_about_again_and_grants_are_not() {
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (record, is_filled) = (asked.clone(), Arc::new(AtomicBool::new(false)));
+    let is_known = is_filled.clone();
+    let cache = asking(move |namespace| {
+        record.lock().push(namespace.to_owned());
+        Some(namespace == "early" || is_known.load(Ordering::Relaxed))
+    });
+    let (secrets, all) = (&of_core("secrets"), names(&["early", "late"]));
+    let touched = async || {
+        let touched = cache.touched(secrets, all.clone()).await.unwrap();
+        asked.lock().sort();
+        (touched.len(), std::mem::take(&mut *asked.lock()))
+    };
+    assert_eq!(touched().await, (1, all.clone()));
+    is_filled.store(true, Ordering::Relaxed);
+    cache.reaches_server();
+    assert_eq!(touched().await, (1, Vec::new()), "it was not lost");
+    cache.loses_server();
+    assert_eq!(touched().await, (1, Vec::new()), "it may still not know");
+    cache.reaches_server();
+    assert_eq!(touched().await, (2, names(&["late"])));
+}
+
 #[tokio::test(start_paused = true)]
 async fn where_every_question_fails_few_are_asked() {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -20,6 +20,7 @@ use kube::core::ObjectList;
 use kube::runtime::watcher::{Error, Event};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
+use weaver_client::call::is_too_large;
 
 use crate::access_cache::AccessCache;
 
@@ -158,7 +159,9 @@ impl ListWatch {
             ..ListParams::default()
         };
         let request = Request::new(self.path.as_str()).list_metadata(&params);
-        access.client().request(request.map_err(kube::Error::BuildRequest)?).await
+        let answer = access.client().request(request.map_err(kube::Error::BuildRequest)?).await;
+        learn(access, answer.as_ref().err());
+        answer
     }
 
     /// The lines of a watch on what happens after `version`.
@@ -173,8 +176,9 @@ impl ListWatch {
         let mut request = request.map_err(kube::Error::BuildRequest)?;
         // From Kubernetes 1.37 on each event is compressed by itself, and decompression would end after the first.
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let answer = access.client().request_stream(request).await?;
-        Ok(answer.lines().boxed())
+        let answer = access.client().request_stream(request).await;
+        learn(access, answer.as_ref().err());
+        Ok(answer?.lines().boxed())
     }
 
     /// The next line; none where the watch has ended, or should have.
@@ -184,6 +188,17 @@ impl ListWatch {
         }
         let longest = Duration::from_secs(u64::from(self.length)) + MARGIN;
         timeout(longest, lines.next()).await.ok().flatten()
+    }
+}
+
+/// What a request that failed with this, or did not, shows of the API server. What a tenant can cause shows nothing: a
+/// refusal, a list that is too long, a conversion webhook that fails.
+fn learn(access: &AccessCache, error: Option<&kube::Error>) {
+    match error {
+        None => access.reaches_server(),
+        Some(kube::Error::Api(status)) if status.code != 503 => {}
+        Some(error) if is_too_large(error) => {}
+        Some(_) => access.loses_server(),
     }
 }
 
