@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::disks::{self, Disks};
 use super::kill::{self, LastKill};
+use super::line_time::LineTime;
 use super::slots::{self, Slots};
 use super::{datastore, join, node, services};
 
@@ -56,8 +57,12 @@ const PROCESS: &str = "execstart=/usr/local/bin/k3s";
 /// What only the kernel and the init of WSL say.
 const WSL: [&str; 2] = ["misc dxg: dxgk: ", "] wsl ("];
 
-/// How long something stays counted that means nothing once. Where no times are known, a log is one story.
-const COUNTED: u64 = 24 * 3600 * 1_000_000;
+/// How long something stays counted that means nothing once, in seconds.
+pub(super) const DAY: u64 = 24 * HOUR;
+pub(super) const HOUR: u64 = 3_600;
+
+/// For how many lines, where they have no times.
+const LINES: u64 = 5_000;
 
 /// What systemd said last of k3s' unit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -78,14 +83,22 @@ enum UnitFailure {
     Explained,
 }
 
+/// How often a message occurred, and where and when last.
+#[derive(Debug, Default)]
+struct Occurrences {
+    count: u32,
+    line: u64,
+    at: Option<LineTime>,
+}
+
 /// What is known of a log from the lines before. A new one knows nothing.
 #[derive(Debug, Default)]
 pub struct LogContext {
     disks: Disks,
     slots: Slots,
     last_kill: LastKill,
-    /// How often a message occurred that means nothing once, by its text, and when last.
-    times: BTreeMap<&'static str, (u32, u64)>,
+    /// How often a message occurred that means nothing once, by its text.
+    times: BTreeMap<&'static str, Occurrences>,
     line: u64,
     /// Microseconds, where the caller knows them.
     now: u64,
@@ -202,14 +215,17 @@ impl LogContext {
         self.failure = UnitFailure::Explained;
     }
 
-    /// Counts an occurrence of `needle`, and returns how many there were.
-    pub(super) fn count(&mut self, needle: &'static str) -> u32 {
-        let (times, last) = self.times.entry(needle).or_default();
-        if self.now.saturating_sub(*last) > COUNTED {
-            *times = 0;
-        }
-        (*times, *last) = (times.saturating_add(1), self.now);
-        *times
+    /// Counts an occurrence of `needle`, in this line, and returns how many there were that came no more than `apart`
+    /// seconds after each other.
+    pub(super) fn count(&mut self, needle: &'static str, line: &str, apart: u64) -> u32 {
+        let given = (self.now > 0).then_some(LineTime::Given(self.now / 1_000_000));
+        let at = given.or_else(|| LineTime::of(line));
+        let last = self.times.entry(needle).or_default();
+        let passed = at.zip(last.at).and_then(|(now, before)| now.since(before));
+        let is_another_story = passed.map_or(self.line - last.line > LINES, |seconds| seconds > apart);
+        let before = if is_another_story { 0 } else { last.count };
+        *last = Occurrences { count: before.saturating_add(1), line: self.line, at };
+        last.count
     }
 }
 

@@ -28,6 +28,7 @@ mod k3d;
 mod kill;
 mod kubeconfig;
 mod kubelets;
+mod line_time;
 mod memory;
 mod modules;
 mod node;

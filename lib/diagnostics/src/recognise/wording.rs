@@ -1,6 +1,6 @@
 //! What an error that prints itself looks like.
 
-use super::context::LogContext;
+use super::context::{DAY, HOUR, LogContext};
 use super::details::Details;
 
 pub(super) struct Wording {
@@ -19,8 +19,8 @@ enum Reader {
     Judges(fn(&str) -> Option<Details>),
     /// Earlier lines tell what it is.
     Knows(fn(&str, &LogContext) -> Option<Details>),
-    /// Once it is nothing.
-    Repeats(u32, fn(&str) -> Option<Details>),
+    /// Once it is nothing, and so are several that are each so many seconds after the one before.
+    Repeats(u32, u64, fn(&str) -> Option<Details>),
     /// Both: earlier lines tell what it is, and once it is nothing.
     KnowsRepeats(u32, fn(&str, &LogContext) -> Option<Details>),
 }
@@ -33,13 +33,13 @@ impl Wording {
             Reader::Tells(read) => Some(read(line)),
             Reader::Judges(read) => read(line),
             Reader::Knows(read) => read(line, context),
-            Reader::Repeats(least, read) => {
+            Reader::Repeats(least, apart, read) => {
                 let details = read(line)?;
-                (context.count(self.needle) >= least).then_some(details)
+                (context.count(self.needle, line, apart) >= least).then_some(details)
             }
             Reader::KnowsRepeats(least, read) => {
                 let details = read(line, context)?;
-                (context.count(self.needle) >= least).then_some(details)
+                (context.count(self.needle, line, DAY) >= least).then_some(details)
             }
         }
     }
@@ -62,7 +62,16 @@ pub(super) const fn known(needle: &'static str, read: fn(&str, &LogContext) -> O
 }
 
 pub(super) const fn repeated(needle: &'static str, least: u32, read: fn(&str) -> Option<Details>) -> Wording {
-    Wording { needle, reader: Reader::Repeats(least, read) }
+    Wording { needle, reader: Reader::Repeats(least, DAY, read) }
+}
+
+/// What each start of a server brings a few times: those of several starts in a day are not added up.
+pub(super) const fn insistent(
+    needle: &'static str,
+    least: u32,
+    read: fn(&str) -> Option<Details>,
+) -> Wording {
+    Wording { needle, reader: Reader::Repeats(least, HOUR, read) }
 }
 
 pub(super) const fn known_repeated(

@@ -1,7 +1,7 @@
 //! What clients print: of webhooks, of what a user types, of rights, of TLS; and of servers that do not answer.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, repeated, says, tells};
+use crate::recognise::wording::{Wording, insistent, judged, repeated, says, tells};
 use crate::recognise::{
     answers, datastore, deletion, helm, images, in_container, join, kubeconfig, kubelets, rights, servers,
     services, tls, webhooks,
@@ -211,7 +211,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
             judged("unable to authenticate the request", tls::of_a_client),
             tells("provide credentials ( pods/", kubelets::refuses),
             tells("unable to upgrade connection: unauthorized", kubelets::refuses),
-            repeated("failed to ensure lease exists", 6, kubelets::refused),
+            insistent("failed to ensure lease exists", 6, kubelets::refused),
             judged("unable to watch for tunnel endpoints", kubelets::agent_refused),
             says("you must be logged in to the server"),
             says("the server has asked for the client to provide credentials"),
@@ -347,8 +347,8 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
             judged("communications error to 10.43.0.10#53: ", services::unreachable),
             judged("communications error to 10.96.0.10#53: ", services::unreachable),
             repeated("plugin/errors: 2 ", 5, services::forward),
-            repeated(services::COREDNS_LISTS, 4, services::coredns_lists),
-            repeated(services::COREDNS_WATCHES, 4, services::coredns_lists),
+            insistent(services::COREDNS_LISTS, 4, services::coredns_lists),
+            insistent(services::COREDNS_WATCHES, 4, services::coredns_lists),
         ],
     ),
     (

@@ -1,7 +1,7 @@
 //! What k3s says of its start, its files, its datastore and of joining; what the cluster says of pods that wait.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, repeated, says, tells};
+use crate::recognise::wording::{Wording, insistent, judged, repeated, says, tells};
 use crate::recognise::{bolt, datastore, join, pods, registries, settings, slow, start};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
@@ -51,12 +51,12 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             judged("failed to get ca certs at https://", join::no_answer),
             tells("could not retrieve cluster information from the given urls", join::peers_silent),
             judged("ca cert validation failed: get ", join::no_answer),
-            repeated("failed to get ca certs: get \"https://127.0.0.1:", 3, join::no_answer_here),
-            repeated("failed to retrieve configuration from server: get ", 2, join::no_answer_here),
-            repeated("server is not ready: get \"https://", 2, join::not_ready),
+            insistent("failed to get ca certs: get \"https://127.0.0.1:", 3, join::no_answer_here),
+            insistent("failed to retrieve configuration from server: get ", 2, join::no_answer_here),
+            insistent("server is not ready: get \"https://", 2, join::not_ready),
             judged("failed to connect to proxy", join::tunnel_silent),
-            repeated(join::TUNNEL_REFUSED[0], 3, join::tunnel_refused),
-            repeated(join::TUNNEL_REFUSED[1], 3, join::tunnel_refused),
+            insistent(join::TUNNEL_REFUSED[0], 3, join::tunnel_refused),
+            insistent(join::TUNNEL_REFUSED[1], 3, join::tunnel_refused),
         ],
     ),
     (
@@ -222,9 +222,9 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             tells("too many learner members in cluster", datastore::not_added),
             tells("publish error: etcdserver: request timed out", datastore::not_published),
             tells("failed to publish local member to cluster through raft", datastore::not_published),
-            repeated(datastore::ELECTS, 5, datastore::elects),
-            repeated("prober detected unhealthy status", 3, datastore::peer),
-            repeated("health check for peer ", 3, datastore::peer),
+            insistent(datastore::ELECTS, 5, datastore::elects),
+            insistent("prober detected unhealthy status", 3, datastore::peer),
+            insistent("health check for peer ", 3, datastore::peer),
         ],
     ),
     (

@@ -1,7 +1,7 @@
 //! What the kernel and the system say of the host.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, known, known_repeated, repeated, says, tells};
+use crate::recognise::wording::{Wording, insistent, judged, known, known_repeated, repeated, says, tells};
 use crate::recognise::{card, host, modules, overlay, space, tls, wear};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
@@ -150,7 +150,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         Code::NoDefaultRoute,
         &[
             judged("no default routes found", host::no_route),
-            repeated("failed to set some node status fields", 3, host::no_route_again),
+            insistent("failed to set some node status fields", 3, host::no_route_again),
             says("unable to find default route"),
             says("unable to select an ip from default routes"),
         ],

@@ -1,7 +1,7 @@
 //! What the kubelet and the cluster say of a node.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, judged, known, repeated, says, tells};
+use crate::recognise::wording::{Wording, insistent, judged, known, says, tells};
 use crate::recognise::{bolt, host, in_container, kubelets, memory, node, pods, runtime};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
@@ -73,10 +73,10 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
             known("level=error msg=\"containerd exited: ", runtime::ended),
             known("containerd: exit status ", runtime::ended),
             known("containerd: signal: killed", runtime::ended),
-            repeated("from runtime service failed", 2, node::runtime_late),
+            insistent("from runtime service failed", 2, node::runtime_late),
             judged("/run/k3s/containerd/containerd.sock: connect: connection refused", node::runtime_gone),
             judged("/run/k3s/containerd/containerd.sock: connect: no such file", node::runtime_gone),
-            repeated(node::RUNTIME, 3, node::runtime_gone_for_kubelet),
+            insistent(node::RUNTIME, 3, node::runtime_gone_for_kubelet),
             judged("failed to recover state: ", runtime::not_recovered),
             tells("failed to reserve sandbox name ", runtime::sandbox_left),
             judged("freepages: failed to get all reachable pages", bolt::of_containerd),
