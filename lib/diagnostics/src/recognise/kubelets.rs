@@ -77,10 +77,11 @@ pub(super) fn refused(line: &str) -> Option<Details> {
     })
 }
 
-/// The agent in the same process, which asks who the servers of the cluster are. k3s#5163
+/// The agent in the same process, which asks each five seconds who the servers of the cluster are: a few times are
+/// nothing, as of the kubelet. k3s#5163
 pub(super) fn agent_refused(line: &str) -> Option<Details> {
     ["provide credentials", "Unauthorized"].iter().any(|answer| line.contains(answer)).then(|| {
-        Details::message("the API server refuses the certificate of this node's agent").remedy(restarted(
+        Details::message("the API server refuses the certificate of this node's agent, again and again").remedy(restarted(
             "it has expired, or is of before a reinstallation; k3s renews it at its start, if that of the server is valid",
         ))
     })
@@ -103,6 +104,11 @@ pub(super) fn other_identity(line: &str) -> Option<Details> {
                 .command("# with kubeadm, for a new name: sudo kubeadm reset"),
             ),
     )
+}
+
+/// The same answer to anyone else; of the agent, its own sentence counts.
+pub(super) fn client_refused(line: &str) -> Option<Details> {
+    (!line.contains("watch for tunnel endpoints")).then(Details::default)
 }
 
 /// The kubelet's certificate has the addresses that its node had when k3s started there.
@@ -133,6 +139,18 @@ mod tests {
         let logs = r#"Error from server: Get "https://192.0.2.62:10250/containerLogs/a/b/c": x509: certificate is valid for 127.0.0.1, 192.0.2.53, not 192.0.2.62"#;
         assert!(of(logs).unwrap().contains("the kubelet at 192.0.2.62 does not"), "{:?}", of(logs));
         assert_eq!(of("error dialing backend: remote error: tls: internal error"), None);
+    }
+
+    #[test]
+    fn an_agent_that_is_refused_is_restarted_and_needs_no_kubeconfig() {
+        let line = |answer| {
+            format!("level=warning msg=\"Unable to watch for tunnel endpoints: {answer} (get endpoints)\"")
+        };
+        let refused = agent_refused(&line("the server has asked for the client to provide credentials"));
+        let commands = refused.unwrap().remedy.unwrap().commands;
+        assert!(commands.iter().any(|command| command.contains("restart k3s-agent")), "{commands:?}");
+        assert!(!commands.iter().any(|command| command.contains("kubeconfig")), "{commands:?}");
+        assert!(agent_refused(&line("unknown")).is_none());
     }
 
     #[test]

@@ -117,17 +117,12 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "sudo reboot",
         "Delegate=",
     ),
-    // The ninth try: whose name, certificate, registry and module it is. k3s#4210, k3s#5163, iotedgedev#359,
+    // The ninth try: whose name, registry and module it is. k3s#4210, iotedgedev#359,
     // microk8s#4724, klipper-lb#34.
     (
         r#"level=fatal msg="ETCD join failed: duplicate node name found, please use a unique name for this node""#,
         "delete node NODE",
         "node-password",
-    ),
-    (
-        r#"level=warning msg="Unable to watch for tunnel endpoints: the server has asked for the client to provide credentials (get endpoints)""#,
-        "restart k3s-agent",
-        "kubeconfig",
     ),
     (
         r#"Get "http://localhost:5000/v2/": read tcp [::1]:57170->[::1]:5000: read: connection reset by peer"#,
