@@ -6,10 +6,24 @@ use crate::finding::Remedy;
 /// The group of our kinds.
 const OURS: &str = "weaver.example.com/";
 
+/// Our admission policies. They have no parameters, so what cannot be configured is the version that they judge.
+const POLICIES: [&str; 3] = ["weaver-accounts", "weaver-deletions", "weaver-node-reports"];
+
 pub(super) fn ours(line: &str) -> Option<Details> {
     let of = converts(line)?;
     of.starts_with(OURS)
         .then(|| Details::message(format!("the conversion webhook of {of} fails: {}", why(line))))
+}
+
+/// A write at v1alpha1 is judged as what would be stored, and refused where it cannot be converted.
+pub(super) fn our_policy(line: &str) -> Option<Details> {
+    let policy = after(line, "olicy '", &['\'']).or_else(|| after(line, "olicy \"", &['"']))?;
+    POLICIES.contains(&policy).then(|| {
+        let why = why(line);
+        Details::message(format!(
+            "the policy {policy} refuses what cannot be converted: the conversion webhook fails: {why}"
+        ))
+    })
 }
 
 pub(super) fn conversion_of_others(line: &str) -> Option<Details> {

@@ -9,7 +9,14 @@ use crate::recognise::{
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
     // They wrap errors of every other kind.
-    (Code::ConversionWebhookFailed, &[judged("conversion webhook for ", webhooks::ours)]),
+    (
+        Code::ConversionWebhookFailed,
+        &[
+            judged("conversion webhook for ", webhooks::ours),
+            judged("failed to configure binding: ", webhooks::our_policy),
+            judged("failed to configure policy: ", webhooks::our_policy),
+        ],
+    ),
     (
         Code::OtherWebhookFailed,
         &[

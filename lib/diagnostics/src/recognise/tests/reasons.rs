@@ -72,7 +72,6 @@ pub(super) const FEW: &[(&str, &str)] = &[
     ("A-10", "the API server's admission and kubectl have a sentence each"),
     ("C-01", "one sentence of the API server's validation"),
     ("C-02", "kubectl alone looks for a kind by name, in two ways"),
-    ("C-03", "one format string of the API server, with any cause behind it"),
     ("C-05", "kubectl takes the word for the name of an object, and says so in one way"),
     ("C-06", "one reason of the garbage collector's events"),
     ("C-13", "kubectl and helm have one sentence for it, and had another before"),
