@@ -1,7 +1,7 @@
 //! A double of systemd that stops and starts a server of a test's own.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,9 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use weaver_devstack::server::Server;
 
-/// Carries what is asked to the test, and waits until it is done.
-const SYSTEMCTL: &str = "#!/bin/sh\nshift 2\ncase $1 in show | is-enabled) ;; *) echo \"$1\" >> \"${0%/*}/calls\" ;; esac\n\
-                         echo \"$*\" > \"${0%/*}/ask\"\ncat \"${0%/*}/answer\"\n";
+/// Carries what is asked to the test, and waits until it is done. Each call has an answer of its own: one that is killed
+/// meanwhile, as that of an upgrade that is interrupted, leaves nothing that the next one would wait for.
+const SYSTEMCTL: &str = "#!/bin/sh\nshift 2\ncd \"${0%/*}\"\n\
+                         case $1 in show | is-enabled) ;; *) echo \"$1\" >> calls ;; esac\n\
+                         echo \"$$ $*\" > ask\n\
+                         until [ -e \"answer.$$\" ]; do [ -p ask ] || exit 1; sleep 0.02; done\ncat \"answer.$$\"\n";
 
 pub struct Systemd {
     dir: PathBuf,
@@ -24,17 +27,22 @@ impl Systemd {
         let systemd = Self { dir: dir.to_owned() };
         fs::write(systemd.systemctl(), SYSTEMCTL).unwrap();
         fs::set_permissions(systemd.systemctl(), fs::Permissions::from_mode(0o755)).unwrap();
-        let (ask, answer) = (dir.join("ask"), dir.join("answer"));
-        for pipe in [&ask, &answer] {
-            assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
-        }
+        let (ask, dir) = (dir.join("ask"), dir.to_owned());
+        assert!(Command::new("mkfifo").arg(&ask).status().unwrap().success());
+        // Also for writing, so that it has no end.
+        let asked = BufReader::new(File::options().read(true).write(true).open(&ask).unwrap());
         let server = Arc::downgrade(server);
         std::thread::spawn(move || {
-            while let Ok(asked) = fs::read_to_string(&ask) {
+            for line in asked.lines().map_while(Result::ok) {
+                let Some((caller, call)) = line.split_once(' ') else { continue };
                 let Some(server) = server.upgrade() else { return };
-                let said = answered(&asked, &mut server.lock().unwrap());
+                let said = answered(call, &mut server.lock().unwrap());
                 drop(server);
-                writeln!(File::options().write(true).open(&answer).unwrap(), "{said}").unwrap();
+                let [whole, begun] = ["answer", "begun"].map(|name| dir.join(format!("{name}.{caller}")));
+                // Where the test has ended, its directory is gone.
+                if fs::write(&begun, said + "\n").and_then(|()| fs::rename(&begun, &whole)).is_err() {
+                    return;
+                }
             }
         });
         systemd
