@@ -2,22 +2,31 @@
 //!
 //! A reconciliation with another cause, such as an edit of the source, skips targets that failed a moment ago for a
 //! reason that the edit does not remove. So a thousand refused targets cost one retry each, not one for each event.
+//! A tenant that is refused at ever more targets takes that from no other one: each has a part of the memory for it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use weaver_copies::object::ObjectKey;
 use weaver_host::backoff;
+use weaver_tenant::budget::{MemoryBudget, MemoryPermit, MemoryShare};
 
 use super::execute::TargetState;
 
-/// Bytes of all targets that are remembered here. What does not fit is tried in each reconciliation.
-const MOST: usize = 16 << 20;
+/// Bytes of all targets that are remembered here, or twice as much where many tenants have some ([`MemoryBudget`]). What
+/// does not fit is tried in each reconciliation.
+const MOST: usize = 8 << 20;
 /// Bytes of one, besides its names and words.
 const EACH: usize = 256;
-static KEPT: AtomicUsize = AtomicUsize::new(0);
+static BUDGET: LazyLock<MemoryBudget> = LazyLock::new(|| MemoryBudget::new(MOST));
+
+/// What is remembered of the targets of resources in this namespace is taken from it.
+#[must_use]
+pub fn share(tenant: &str) -> Arc<MemoryShare> {
+    BUDGET.share(tenant)
+}
 
 /// In how many groups those of one resource are tried again within one pause: else a thousand targets that failed one
 /// after the other would be due one after the other, each in a reconciliation of its own.
@@ -44,23 +53,7 @@ struct TargetBackoff {
     rejected: Option<String>,
     failures: u32,
     until: Instant,
-    _room: Room,
-}
-
-/// So many bytes of the [`MOST`] of which these are kept; given back when it is dropped.
-struct Room(&'static AtomicUsize, usize);
-
-impl Room {
-    fn take(all: &'static AtomicUsize, bytes: usize) -> Option<Self> {
-        let fits = |kept: usize| Some(kept + bytes).filter(|kept| *kept <= MOST);
-        all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok().map(|_| Self(all, bytes))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.0.fetch_sub(self.1, Ordering::Relaxed);
-    }
+    _permit: MemoryPermit,
 }
 
 impl Backoffs {
@@ -86,6 +79,7 @@ impl Backoffs {
         digest: &str,
         now: Instant,
         longest: Duration,
+        share: &Arc<MemoryShare>,
     ) {
         if !state.backs_off() {
             self.targets.remove(key);
@@ -93,10 +87,10 @@ impl Backoffs {
         }
         let failures = self.targets.remove(key).map_or(0, |before| before.failures).saturating_add(1);
         let bytes = EACH + key.namespace.len() + key.name.len() + state.words().len();
-        let Some(room) = Room::take(&KEPT, bytes) else { return };
+        let Some(permit) = share.take(bytes) else { return };
         let until = self.next_group(now, backoff::pause(failures, longest, self.chance));
         let rejected = matches!(state, TargetState::Rejected(_)).then(|| digest.to_owned());
-        let backoff = TargetBackoff { state: state.clone(), rejected, failures, until, _room: room };
+        let backoff = TargetBackoff { state: state.clone(), rejected, failures, until, _permit: permit };
         self.targets.insert(key.clone(), backoff);
     }
 
@@ -141,6 +135,10 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_mins(1);
 
+    fn share() -> Arc<MemoryShare> {
+        MemoryBudget::new(MOST).share("team-a")
+    }
+
     /// With pauses of full length.
     fn backoffs() -> (Backoffs, Instant) {
         let now = Instant::now();
@@ -152,7 +150,7 @@ mod tests {
         let (mut backoffs, mut now) = backoffs();
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            backoffs.note(&at("foo"), &forbidden(), "d", now, LONGEST);
+            backoffs.note(&at("foo"), &forbidden(), "d", now, LONGEST, &share());
             let waits = (1..100)
                 .find(|s| backoffs.backed_off(&at("foo"), "d", now + Duration::from_secs(*s)).is_none());
             pauses.push(waits.unwrap());
@@ -160,17 +158,26 @@ mod tests {
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert!(backoffs.backed_off(&at("bar"), "d", now).is_none());
-        backoffs.note(&at("foo"), &synced(), "d", now, LONGEST);
+        backoffs.note(&at("foo"), &synced(), "d", now, LONGEST, &share());
         assert!(backoffs.backed_off(&at("foo"), "d", now).is_none());
     }
 
     #[test]
-    fn what_is_remembered_of_all_targets_has_a_limit_and_is_given_back() {
-        static ALL: AtomicUsize = AtomicUsize::new(0);
-        let first = Room::take(&ALL, MOST - 1).unwrap();
-        assert!(Room::take(&ALL, 2).is_none());
-        drop(first);
-        assert!(Room::take(&ALL, MOST).is_some());
+    fn a_tenant_that_is_refused_everywhere_leaves_each_other_one_its_backoffs() {
+        let budget = MemoryBudget::new(64 << 10);
+        let (greedy, other) = (budget.share("greedy"), budget.share("other"));
+        let (mut refused, start) = backoffs();
+        for number in 0..1_000 {
+            refused.note(&at(&number.to_string()), &forbidden(), "d", start, LONGEST, &greedy);
+        }
+        assert!((100..300).contains(&refused.targets.len()), "{}", refused.targets.len());
+        let mut others = Backoffs::new(start, 0.0);
+        for number in 0..50 {
+            others.note(&at(&number.to_string()), &forbidden(), "d", start, LONGEST, &other);
+        }
+        assert_eq!(others.targets.len(), 50);
+        drop((refused, others));
+        assert_eq!(budget.used(), 0, "it is given back");
     }
 
     #[test]
@@ -180,7 +187,7 @@ mod tests {
         assert_eq!(backoffs.first_due(start, start), None);
         for (namespace, failures) in [("foo", 5), ("bar", 3)] {
             for _ in 0..failures {
-                backoffs.note(&at(namespace), &forbidden(), "d", start, LONGEST);
+                backoffs.note(&at(namespace), &forbidden(), "d", start, LONGEST, &share());
             }
         }
         assert_eq!(backoffs.first_due(start, after(1)), Some(Duration::from_secs(3)));
@@ -198,7 +205,7 @@ mod tests {
             let key = at(&format!("target-{number}"));
             let failed = start + Duration::from_millis(57) * number;
             for _ in 0..7 {
-                backoffs.note(&key, &forbidden(), "d", failed, LONGEST);
+                backoffs.note(&key, &forbidden(), "d", failed, LONGEST, &share());
             }
             let until = backoffs.targets[&key].until;
             assert!(until >= failed + LONGEST && until < failed + LONGEST + LONGEST / GROUPS);
@@ -213,7 +220,7 @@ mod tests {
         let rejected = TargetState::Rejected("too long".into());
         for (state, tried) in [(rejected, true), (forbidden(), false)] {
             let mut backoffs = Backoffs::new(now, 0.0);
-            backoffs.note(&at("foo"), &state, "before", now, LONGEST);
+            backoffs.note(&at("foo"), &state, "before", now, LONGEST, &share());
             assert_eq!(backoffs.backed_off(&at("foo"), "before", now), Some(&state));
             assert_eq!(backoffs.backed_off(&at("foo"), "after", now).is_none(), tried, "{state:?}");
             backoffs.forget();

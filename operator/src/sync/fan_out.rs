@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use weaver_api::kind::ObjectKind;
 
 use super::Context;
+use super::backoff;
 use super::declared::Declares;
 use super::execute::{self, CopyChange, Mode, TargetState};
 use super::progress::FanOutProgress;
@@ -100,12 +101,14 @@ pub async fn fan_out<K: Declares>(
 
     let mut outcomes = BTreeMap::new();
     let ended = Instant::now();
+    let share = backoff::share(&job.tenant.account.namespace);
     for (namespace, outcome) in done {
         let Some(outcome) = outcome else { continue };
         let key = job.copy.object_key(&namespace);
         let is_skipped = state.backoffs.backed_off(&key, &job.copy.digest, now).is_some();
         if !is_skipped || !outcome.backs_off() {
-            state.backoffs.note(&key, &outcome, &job.copy.digest, ended, context.options.retry);
+            let longest = context.options.retry;
+            state.backoffs.note(&key, &outcome, &job.copy.digest, ended, longest, &share);
         }
         remember(state, key, &outcome);
         outcomes.insert(namespace, outcome);
