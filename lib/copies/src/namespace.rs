@@ -6,6 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION, PAUSED_ANNOTATION};
 use weaver_api::validate::ValidSync;
 
+/// With its name, the API server labels each namespace.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
 /// What matters of a namespace.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Traits {
@@ -62,6 +65,13 @@ pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
         && !spec.targets.contains(name)
         && !spec.exclude.contains(name)
         && (spec.matches(name) || spec.selector.as_ref().is_some_and(|one| one.matches(&traits.labels)))
+}
+
+/// Does the spec select by the names of namespaces, in patterns or by the label that has the name?
+#[must_use]
+pub fn selects_names(spec: &ValidSync) -> bool {
+    !spec.patterns.is_empty()
+        || spec.selector.as_ref().is_some_and(|one| one.keys().any(|key| key == NAME_LABEL))
 }
 
 #[cfg(test)]

@@ -212,36 +212,45 @@ async fn tells_nothing_of_a_copy(selection: &Value) {
     }
 }
 
-/// How long a reconciliation takes is seen too, and questions are what takes long. Were they asked only about what a
-/// pattern matches, a name could be found letter by letter.
-#[tokio::test(start_paused = true)]
-async fn a_pattern_that_matches_what_the_account_may_not_see_is_as_one_that_matches_nothing() {
-    let mut all = Vec::new();
-    for pattern in ["nothing-*", "guess-o*", "guess-?ne", "*", "foo*"] {
-        let world = SyncWorld::new(Duration::from_mins(5)).await;
-        for name in ["guess-one", "bar", "baz", "team-a"] {
-            world.server.forbid(name, name != "team-a");
-        }
-        becomes(&world, "guess-one", Hidden::There).await;
-        let mut spec = spec(&["foo"]);
-        spec["targets"]["patterns"] = json!([pattern]);
-        spec["targets"]["exclude"] = json!(["team-a"]);
-        world.create(&spec, &[]);
-        world.settle().await;
-        world.server.asked();
-        world.reconcile().await.unwrap();
-        let mut asked = world.server.asked();
-        asked.sort();
-        assert!(asked.contains(&"guess-one".to_owned()), "{asked:?}");
-        let mut status = world.sync()["status"].clone();
-        for condition in status["conditions"].as_array_mut().unwrap() {
-            condition["lastTransitionTime"] = Value::Null;
-        }
-        assert_eq!(status["counts"]["desired"], 1, "{status}");
-        all.push((pattern, asked, status));
+/// About which namespaces is asked where nothing but foo may be seen, and what is reported.
+async fn asked_for(selection: &Value) -> (Vec<String>, Value) {
+    let world = SyncWorld::new(Duration::from_mins(5)).await;
+    for name in ["guess-one", "bar", "baz", "team-a"] {
+        world.server.forbid(name, name != "team-a");
     }
-    for (pattern, asked, status) in &all {
-        assert_eq!((asked, status), (&all[0].1, &all[0].2), "{pattern}");
+    becomes(&world, "guess-one", Hidden::Selected).await;
+    let mut spec = spec(&["foo"]);
+    spec["targets"].as_object_mut().unwrap().extend(selection.as_object().unwrap().clone());
+    spec["targets"]["exclude"] = json!(["team-a"]);
+    world.create(&spec, &[]);
+    world.settle().await;
+    world.server.asked();
+    world.reconcile().await.unwrap();
+    let mut asked = world.server.asked();
+    asked.sort();
+    let mut status = world.sync()["status"].clone();
+    for condition in status["conditions"].as_array_mut().unwrap() {
+        condition["lastTransitionTime"] = Value::Null;
+    }
+    assert_eq!(status["counts"]["desired"], 1, "{status}");
+    (asked, status)
+}
+
+/// How long a reconciliation takes is seen too, and questions are what takes long. Were they asked only about what a
+/// pattern or the label with the name selects, a name could be found letter by letter.
+#[tokio::test(start_paused = true)]
+async fn a_selection_of_what_the_account_may_not_see_is_as_one_of_nothing() {
+    let patterns = ["nothing-*", "guess-o*", "guess-?ne", "*", "foo*"].map(|one| json!({"patterns": [one]}));
+    let named =
+        json!([{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["another"]}]);
+    let selectors = ["none", "dev"]
+        .map(|tier| json!({"selector": {"matchLabels": {"tier": tier}, "matchExpressions": named}}));
+    for selections in [patterns.to_vec(), selectors.to_vec()] {
+        let expected = asked_for(&selections[0]).await;
+        assert!(expected.0.contains(&"guess-one".to_owned()), "{expected:?}");
+        for selection in &selections {
+            assert_eq!(asked_for(selection).await, expected, "{selection}");
+        }
     }
 }
 

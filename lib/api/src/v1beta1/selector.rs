@@ -33,6 +33,12 @@ impl Selector {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
+    /// Keys of the labels that it looks at.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let expressions = self.match_expressions.iter().map(|one| &one.key);
+        self.match_labels.keys().chain(expressions).map(String::as_str)
+    }
+
     /// As a list asks for it: `tier=dev,team in (a,b),!test`. What selects the same is the same text,
     /// whatever the order of its values.
     #[must_use]
