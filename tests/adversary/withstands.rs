@@ -7,9 +7,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
-use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION};
+use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, UPSTREAM_FINALIZER};
 use weaver_api::v1beta1::ConfigMapSync;
+use weaver_tests::alone::OwnOperator;
 use weaver_tests::person::refusal;
+use weaver_tests::proxy::Hooks;
 use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::world::{World, eventually, given};
 
@@ -80,6 +82,28 @@ async fn a_source_that_someone_marked_as_a_copy_is_neither_written_nor_deleted()
     world.delete_sync(&team, "sync").await;
     world.lacks(&team, "renamed").await;
     assert_eq!(sources.get("settings").await.unwrap(), marked);
+    world.finish().await;
+}
+
+/// An administrator who reads it decides what is deleted.
+#[tokio::test]
+async fn a_log_calls_nothing_a_copy_of_upstreams_that_a_spec_only_names_own_server() {
+    let alone = OwnOperator::start(|_| Hooks::none()).await;
+    let world = alone.world("hearsay");
+    let (team, victim) = (world.tenant().await, world.namespace("victim").await);
+    let mut spec = world.spec(&team, &["kube-system", &victim]);
+    spec["serviceAccount"]["name"] = json!("no-such-account");
+    spec["targets"]["name"] = json!("precious");
+    let sync: ConfigMapSync = serde_json::from_value(json!({
+        "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync", "spec": spec,
+        "metadata": {"name": "sync", "namespace": team, "finalizers": [UPSTREAM_FINALIZER]},
+    }))
+    .unwrap();
+    world.syncs(&team).create(&PostParams::default(), &sync).await.unwrap();
+    world.delete_sync(&team, "sync").await;
+    let log = alone.operator.log();
+    assert!(log.contains("objects that the upstream operator may have made"), "{log}");
+    assert!(!log.contains("/precious"), "{log}");
     world.finish().await;
 }
 

@@ -5,7 +5,7 @@
 //! stays keeps its ownership labels, by which it can be found later.
 //!
 //! A resource with only the upstream operator's finalizer never had a copy of ours: it waits for nothing.
-//! Upstream's copies stay, and are named.
+//! Upstream's copies stay, and those that were seen are named.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::cleanup_verdict::{
-    Circumstances, CleanupResult, CleanupVerdict, Left, Waited, named_copies, upstreams_copies, verdict,
+    Circumstances, CleanupResult, CleanupVerdict, Left, Waited, named_copies, verdict,
 };
 use super::declared::{Declares, NamedKind};
 use super::events;
@@ -143,13 +143,13 @@ async fn announce_orphans<K: Declares>(
     if is_taken(guarded.meta()) {
         events::report_orphans::<K>(&context.events, &sync, known).await;
     }
+    // Named are those alone that were seen: who wrote the spec may name what is another's.
     if is_upgrading(guarded.meta()) {
-        let known = guarded.0.as_ref().ok();
-        let object_keys = known.and_then(|known| match known.names_kind() {
-            NamedKind::Served(kind) => Some(upstreams_copies(kind, &*known.asked()?)),
-            NamedKind::Named(_) => None,
-        });
-        name_upstreams(&sync, &object_keys.unwrap_or_default());
+        warn!(
+            code = log_code::UPSTREAM_COPIES_STAY, %sync,
+            "objects that the upstream operator may have made for a deleted resource stay: not all of them \
+             could be looked at"
+        );
     }
 }
 

@@ -132,14 +132,6 @@ pub(super) fn named_copies(
     namespaces.flat_map(in_each).collect()
 }
 
-/// Where upstream may have put copies. It knew no Secrets.
-pub(super) fn upstreams_copies(kind: ObjectKind, spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
-    named_copies(kind, spec, &BTreeSet::new())
-        .into_iter()
-        .filter(|key| key.kind == ObjectKind::CONFIG_MAP)
-        .collect()
-}
-
 /// Objects that may be left, each with its message, by what is in the way.
 #[derive(Default)]
 pub(super) struct Left {
