@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// A reconciliation that takes so long hangs: a thousand targets at the deadline of each take six minutes.
+/// A reconciliation that takes so long hangs: one that has more to do is ended earlier, and continued by the next.
 const LONGEST_RECONCILIATION: Duration = Duration::from_mins(30);
 
 /// What this process does about its lease.

@@ -1,8 +1,9 @@
-//! Reconciliations that follow a failed write.
+//! Reconciliations that follow a failed write, or one that was ended because it took too long.
 
 use std::time::Duration;
 
-use tokio::time::advance;
+use serde_json::json;
+use tokio::time::{Instant, advance};
 use weaver_api::ownership::FINALIZER;
 
 use super::outcome::tests::spec;
@@ -54,4 +55,27 @@ async fn the_resource_is_reconciled_again_when_the_first_target_is_due() {
     let again = world.reconcile_again().await.unwrap();
     let again = format!("{again:?}");
     assert!(again.contains("ms)"), "{again}");
+}
+
+/// Two requests of nine seconds for each copy.
+#[tokio::test(start_paused = true)]
+async fn a_pass_over_slow_targets_ends_in_time_and_the_next_one_continues() {
+    const COPIES: usize = 30;
+    let world = SyncWorld::new(Duration::ZERO).await;
+    let name = |number: usize| format!("source-{number}");
+    for number in 0..COPIES {
+        world.put("team-a", &name(number), "x", &json!({"labels": {"share": "true"}}));
+    }
+    world.server.answers_late("bar", Duration::from_secs(9));
+    let mut spec = spec(&["bar"]);
+    spec["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": {"share": "true"}}});
+    world.create(&spec, &[FINALIZER]);
+    let made = || (0..COPIES).filter(|number| world.object("bar", &name(*number)).is_some()).count();
+    for is_last in [false, true] {
+        let begun = Instant::now();
+        world.reconcile().await.unwrap();
+        assert!(begun.elapsed() < Duration::from_mins(10), "{:?}", begun.elapsed());
+        assert_eq!(made() == COPIES, is_last, "{}", made());
+    }
+    assert_eq!(world.condition("Ready")["status"], "True");
 }

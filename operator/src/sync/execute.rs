@@ -5,6 +5,7 @@
 //! has both as preconditions. On a 409 the object is read and judged again, a few times at most.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, GetParams, PostParams, Preconditions, PropagationPolicy};
@@ -32,6 +33,11 @@ const FIELD_MANAGER: &str = "weaver-operator";
 
 /// What is added where a copy could be made again, and not be updated.
 const REPLACE: &str = "spec.immutablePolicy: Replace deletes such a copy and makes it again";
+
+/// Longest time for the copies of one pass, and again for what it removes. There may be ten thousand requests, each of
+/// which is given up within seconds; and what does not end in half an hour is taken for a reconciliation that hangs, and
+/// ends the operator ([`crate::health`]).
+pub(super) const LONGEST_PASS: Duration = Duration::from_mins(8);
 
 /// How often one reconciliation judges a target that keeps changing under its hands.
 pub(super) const ROUNDS: usize = 4;

@@ -303,16 +303,21 @@ impl Inner {
                   "status": {"incomplete": false, "nonResourceRules": [], "resourceRules": rules}}))
     }
 
-    /// What carries one label of one value. A list by anything else is how a watch begins.
+    /// What carries one label of one value, and does not carry others. A list by anything else is how a watch begins.
     fn list(&self, path: &str, query: &str) -> Answer {
         let label = query.split('&').find_map(|pair| pair.strip_prefix("labelSelector=")).unwrap_or_default();
-        let label = label.replace("%2F", "/").replace("%3D", "=");
-        let (key, value) = label.split_once('=').ok_or((503, "ServiceUnavailable"))?;
+        let label = label.replace("%2F", "/").replace("%3D", "=").replace("%2C", ",").replace("%21", "!");
+        let mut parts = label.split(',');
+        let first = parts.next().and_then(|first| first.split_once('='));
+        let (key, value) = first.ok_or((503, "ServiceUnavailable"))?;
+        let absent: Vec<&str> = parts.filter_map(|part| part.strip_prefix('!')).collect();
         let prefix = format!("{path}/");
+        let is_found =
+            |labels: &Value| labels[key] == value && absent.iter().all(|key| labels.get(key).is_none());
         let found = self
             .objects
             .iter()
-            .filter(|(path, object)| path.starts_with(&prefix) && object["metadata"]["labels"][key] == value);
+            .filter(|(path, object)| path.starts_with(&prefix) && is_found(&object["metadata"]["labels"]));
         let items: Vec<Value> = found.map(|(_, object)| partial(object)).collect();
         Ok(json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                   "metadata": {"resourceVersion": self.version.to_string()}, "items": items}))

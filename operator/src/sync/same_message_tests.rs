@@ -241,8 +241,7 @@ async fn asked_for(selection: &Value) -> (Vec<String>, Value) {
 #[tokio::test(start_paused = true)]
 async fn a_selection_of_what_the_account_may_not_see_is_as_one_of_nothing() {
     let patterns = ["nothing-*", "guess-o*", "guess-?ne", "*", "foo*"].map(|one| json!({"patterns": [one]}));
-    let named =
-        json!([{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["another"]}]);
+    let named = json!([{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["another"]}]);
     let selectors = ["none", "dev"]
         .map(|tier| json!({"selector": {"matchLabels": {"tier": tier}, "matchExpressions": named}}));
     for selections in [patterns.to_vec(), selectors.to_vec()] {

@@ -14,6 +14,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
 use kube::core::PartialObjectMeta;
+use tokio::time::Instant;
 use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_api::kind::ObjectKind;
@@ -26,7 +27,7 @@ use weaver_tenant::TenantClient;
 
 use super::Context;
 use super::declared::Declares;
-use super::execute::Mode;
+use super::execute::{LONGEST_PASS, Mode};
 use super::outcome::StaleCopies;
 use super::remove::{self, Hindrance, RemainingCopy, Removal};
 use super::state::{StaleCopySearch, SyncState};
@@ -150,7 +151,7 @@ pub async fn search<K: Declares>(
 }
 
 /// Removes the objects at these keys that are copies of `owner`, and reports what became of each. Ends in
-/// the middle when everything is paused.
+/// the middle when everything is paused, or when it takes too long: what is left then is tried again.
 pub async fn remove<K: Declares>(
     context: &Context<K>,
     tenant: &TenantClient,
@@ -159,14 +160,16 @@ pub async fn remove<K: Declares>(
     object_keys: BTreeSet<ObjectKey>,
     mode: Mode,
 ) -> Vec<(ObjectKey, Result<Removal, RemainingCopy>)> {
+    let begun = Instant::now();
     stream::iter(object_keys)
         .map(|key| async move {
-            let removal = match Pause::of_all(&context.namespaces) {
-                Some(_) => {
-                    let why = Hindrance::Failed("all resources were paused meanwhile".into());
-                    Err(RemainingCopy { why, marked: false })
-                }
-                None => remove::remove(tenant, owner, source, &key, mode).await,
+            let left = |why: &str| Err(RemainingCopy { why: Hindrance::Failed(why.into()), marked: false });
+            let removal = if Pause::of_all(&context.namespaces).is_some() {
+                left("all resources were paused meanwhile")
+            } else if begun.elapsed() >= LONGEST_PASS {
+                left("others took too long, so it was not tried yet")
+            } else {
+                remove::remove(tenant, owner, source, &key, mode).await
             };
             (key, removal)
         })

@@ -19,7 +19,7 @@ use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::declared::{Declares, NamedKind};
-use super::execute::{Mode, TargetState};
+use super::execute::{LONGEST_PASS, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, CopyJob, fan_out, in_order, written};
 use super::kinds::NoKind;
 use super::merging::{MergedSources, merge};
@@ -30,7 +30,7 @@ use super::outcome::{
 };
 use super::sources::{ListedSources, READS, SourceRead, Versions, copy, list, read};
 use super::stale_copies;
-use super::state::{JustCopied, SyncState};
+use super::state::{JustCopied, ResumeAt, SyncState};
 use super::watches::{Joined, SyncWatches};
 use crate::controller::pause::Pause;
 use crate::controller::state::StateEntry;
@@ -46,8 +46,8 @@ use weaver_copies::sources::WantedCopies;
 /// What was written comes back as an event within so long.
 const MOMENT: Duration = Duration::from_secs(5);
 
-/// Works on `sync` once; read-only, unless it has our finalizer. `None`, if the source or the spec changed in the
-/// middle: what is left of the work is not worth doing any more.
+/// Works on `sync` once; read-only, unless it has our finalizer. `None`, if it ended in the middle: the source or the
+/// spec changed, and what is left of the work is not worth doing, or it took too long, and the next pass continues.
 pub async fn work<K: Declares>(
     context: &Context<K>,
     entry: &StateEntry<SyncState>,
@@ -91,7 +91,7 @@ pub async fn work<K: Declares>(
         (false, true) => Mode::Write,
         (false, false) => Mode::Look,
     };
-    let pass = SyncRun { context, tenant: &tenant, sync, named, owner, spec, mode };
+    let pass = SyncRun { context, tenant: &tenant, sync, named, owner, spec, mode, began: Instant::now() };
     let worked = pass.work(&entry.resource, state).await?;
     Some(worked.map_or_else(NoKind::outcome, |work| SyncOutcome::Worked(Box::new(work))))
 }
@@ -105,6 +105,7 @@ struct SyncRun<'a, K: Declares> {
     owner: Owner,
     spec: ValidSync,
     mode: Mode,
+    began: Instant,
 }
 
 /// What became of the sources and their copies.
@@ -118,8 +119,7 @@ struct CopiedSources {
 impl<K: Declares> SyncRun<'_, K> {
     /// `None`, if it became outdated before its end.
     async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Result<SyncWork, NoKind>> {
-        let Self { context, tenant, spec, mode, .. } = &self;
-        let began = Instant::now();
+        let Self { context, tenant, spec, mode, began, .. } = &self;
         let (selection, asked) = select(context, tenant, spec).await;
         let Joined { refused, beyond, blind } = state
             .watches
@@ -172,7 +172,7 @@ impl<K: Declares> SyncRun<'_, K> {
             rights,
             watched: WatchGaps { blind, beyond },
             unheld,
-            first_due: state.backoffs.first_due(began, Instant::now()),
+            first_due: state.backoffs.first_due(*began, Instant::now()),
             spec: self.spec,
         }))
     }
@@ -199,6 +199,12 @@ impl<K: Declares> SyncRun<'_, K> {
         // As after a start. An edit is read from the database: an API server may need a second to see what another wrote.
         let is_first = state.verified.is_empty() && self.spec.source_kind.is_of_config_map_sync();
         'all: for some in order.chunks(READS) {
+            if !sources.is_empty() && self.takes_too_long() {
+                let source = some.first().cloned().unwrap_or_default();
+                state.resume_at = Some(ResumeAt { source, namespace: String::new() });
+                is_whole = false;
+                break;
+            }
             let shown: Vec<_> =
                 some.iter().map(|name| state.watches.source_version(&self.spec, name)).collect();
             let reads = some.iter().zip(&shown).map(|(name, shown)| {
@@ -352,9 +358,17 @@ impl<K: Declares> SyncRun<'_, K> {
                 now.is_some() && versions.iter().all(|before| now != *before)
             };
             // A source that changes faster than it can be read would be copied never.
-            (versions.iter().any(has_changed) && begun >= CONCURRENCY) || is_outdated(self.context, self.sync)
+            (versions.iter().any(has_changed) && begun >= CONCURRENCY)
+                || (self.takes_too_long() && begun > 0)
+                || is_outdated(self.context, self.sync)
         };
         fan_out(self.context, state, self.sync, job, desired, outdated).await
+    }
+
+    /// Is the rest left to the next pass? Each request is answered or given up within seconds, but there may be ten
+    /// thousand of them, and how long each takes a tenant can decide. Whatever came before it, each pass makes a copy.
+    fn takes_too_long(&self) -> bool {
+        self.began.elapsed() >= LONGEST_PASS
     }
 
     /// Removes copies that are not wanted any more. In a namespace that is `asked` for, one still is, also
