@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION, PAUSED_ANNOTATION};
+use weaver_api::v1beta1::Selector;
 use weaver_api::validate::ValidSync;
 
 /// With its name, the API server labels each namespace.
@@ -67,11 +68,15 @@ pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
         && (spec.matches(name) || spec.selector.as_ref().is_some_and(|one| one.matches(&traits.labels)))
 }
 
-/// Does the spec select by the names of namespaces, in patterns or by the label that has the name?
+/// Is the account asked whether it may know of such a namespace? By how long that takes it could learn how many there
+/// are; so no name that the spec has makes a difference, be it excluded, named besides or in a pattern. Where names
+/// are selected, by patterns or by their label, all are asked about.
 #[must_use]
-pub fn selects_names(spec: &ValidSync) -> bool {
-    !spec.patterns.is_empty()
-        || spec.selector.as_ref().is_some_and(|one| one.keys().any(|key| key == NAME_LABEL))
+pub fn is_candidate(spec: &ValidSync, traits: &Traits) -> bool {
+    let is_selected = |selector: &Selector| {
+        selector.keys().any(|key| key == NAME_LABEL) || selector.matches(&traits.labels)
+    };
+    !spec.patterns.is_empty() || spec.selector.as_ref().is_some_and(is_selected)
 }
 
 #[cfg(test)]

@@ -220,8 +220,8 @@ async fn asked_for(selection: &Value) -> (Vec<String>, Value) {
     }
     becomes(&world, "guess-one", Hidden::Selected).await;
     let mut spec = spec(&["foo"]);
-    spec["targets"].as_object_mut().unwrap().extend(selection.as_object().unwrap().clone());
     spec["targets"]["exclude"] = json!(["team-a"]);
+    spec["targets"].as_object_mut().unwrap().extend(selection.as_object().unwrap().clone());
     world.create(&spec, &[]);
     world.settle().await;
     world.server.asked();
@@ -237,14 +237,17 @@ async fn asked_for(selection: &Value) -> (Vec<String>, Value) {
 }
 
 /// How long a reconciliation takes is seen too, and questions are what takes long. Were they asked only about what a
-/// pattern or the label with the name selects, a name could be found letter by letter.
+/// pattern or the label with the name selects, a name could be found letter by letter; and by one that is excluded,
+/// whether it is there.
 #[tokio::test(start_paused = true)]
 async fn a_selection_of_what_the_account_may_not_see_is_as_one_of_nothing() {
     let patterns = ["nothing-*", "guess-o*", "guess-?ne", "*", "foo*"].map(|one| json!({"patterns": [one]}));
     let named = json!([{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["another"]}]);
     let selectors = ["none", "dev"]
         .map(|tier| json!({"selector": {"matchLabels": {"tier": tier}, "matchExpressions": named}}));
-    for selections in [patterns.to_vec(), selectors.to_vec()] {
+    let excluded = [json!(["team-a"]), json!(["team-a", "guess-one"])]
+        .map(|names| json!({"selector": {"matchLabels": {"tier": "dev"}}, "exclude": names}));
+    for selections in [patterns.to_vec(), selectors.to_vec(), excluded.to_vec()] {
         let expected = asked_for(&selections[0]).await;
         assert!(expected.0.contains(&"guess-one".to_owned()), "{expected:?}");
         for selection in &selections {

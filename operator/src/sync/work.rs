@@ -37,7 +37,7 @@ use crate::controller::state::StateEntry;
 use crate::watch::{Consent, ResourceRef};
 use weaver_copies::copy::{DesiredCopy, owner};
 use weaver_copies::finalizers::is_taken;
-use weaver_copies::namespace::{selects, selects_names};
+use weaver_copies::namespace::{is_candidate, selects};
 use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::plan::{TakeOver, Takes, is_kept};
 use weaver_copies::rights::Right;
@@ -436,10 +436,7 @@ async fn select<K: Declares>(
     }
     let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
     let asked = spec.targets.iter().chain(&selected).cloned().collect();
-    // By how long it takes to ask about what is selected, a name that the tenant may not see could be found letter by
-    // letter. So all are asked about where names are selected.
-    let candidates =
-        if selects_names(spec) { context.namespaces.active(|_, _| true) } else { selected.clone() };
+    let candidates = context.namespaces.active(|_, traits| is_candidate(spec, traits));
     let selection = match touched(tenant, spec, candidates).await {
         Ok((touched, hidden)) => {
             let touched = selected.into_iter().filter(|name| touched.contains(name));
