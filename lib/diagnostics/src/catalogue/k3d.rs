@@ -52,7 +52,8 @@ macro_rules! k3d_rows {
         K3dWebhookUnreachable = "D-06" "k3d-webhook-unreachable" Fail {
             title: "The containers of a k3d cluster cannot reach the conversion webhook on this machine.",
             cause: "The gateway of the cluster's network is not an address of this machine: the container \
-                engine is rootless, or runs in a virtual machine.",
+                engine is rootless, or runs in a virtual machine. Or the network is not a private one, and the \
+                webhook does not listen there.",
             remedy: "install the operator in the cluster instead",
             commands: ["weaver docs install-in-a-cluster"],
             links: ["https://docs.docker.com/engine/security/rootless/"],

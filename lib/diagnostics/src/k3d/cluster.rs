@@ -20,6 +20,17 @@ const API: u16 = 6443;
 const KEPT: [&str; 5] = ["tls-san", "node-name", "node-ip", "disable-agent", "https-listen-port"];
 /// What k3d adds to the names by itself: any address.
 const ANY: [&str; 2] = ["0.0.0.0", "::"];
+/// The ranges of networks that are not part of the internet, each with the length of its prefix: RFC 1918, RFC 6598, RFC
+/// 4193 and this machine's own.
+const PRIVATE: [(IpAddr, u8); 7] = [
+    (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), 8),
+    (IpAddr::V4(Ipv4Addr::new(172, 16, 0, 0)), 12),
+    (IpAddr::V4(Ipv4Addr::new(192, 168, 0, 0)), 16),
+    (IpAddr::V4(Ipv4Addr::new(100, 64, 0, 0)), 10),
+    (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
+    (IpAddr::V6(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0)), 7),
+    (IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
+];
 
 /// What a container does in its cluster, by k3d's label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +56,24 @@ pub struct Gateway {
     pub prefix: u8,
 }
 
+impl Gateway {
+    /// Whether the whole network is private. The engine may be a user's, who can name any: the webhook then listens on
+    /// each address of this machine, or lets the internet in.
+    #[must_use]
+    pub fn is_private(self) -> bool {
+        PRIVATE.iter().any(|&(range, bits)| {
+            let is_inside = match (self.ip, range) {
+                (IpAddr::V4(ip), IpAddr::V4(range)) => (u32::from(ip) ^ u32::from(range)) >> (32 - bits) == 0,
+                (IpAddr::V6(ip), IpAddr::V6(range)) => {
+                    (u128::from(ip) ^ u128::from(range)) >> (128 - bits) == 0
+                }
+                _ => false,
+            };
+            is_inside && self.prefix >= bits
+        })
+    }
+}
+
 /// A container of k3d.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
@@ -60,7 +89,7 @@ pub struct Container {
     /// What k3s is given.
     pub flags: Vec<Flag>,
     pub published: Vec<PublishedPort>,
-    /// This machine in the cluster's network.
+    /// This machine in the cluster's network, as the engine names it.
     pub gateway: Option<Gateway>,
 }
 
@@ -135,10 +164,10 @@ impl K3dCluster {
         self.servers.iter().find(|server| server.is_running())
     }
 
-    /// This machine as the servers reach it.
+    /// This machine as the servers reach it; `None` too where that is not in a private network.
     #[must_use]
     pub fn gateway(&self) -> Option<Gateway> {
-        self.servers.iter().find_map(|server| server.gateway)
+        self.servers.iter().filter_map(|server| server.gateway).find(|gateway| gateway.is_private())
     }
 
     /// What k3s acts on: the arguments of all servers, which k3d gives to each of them and which override every file.
@@ -277,6 +306,38 @@ pub(crate) mod tests {
         assert_eq!(clusters([alone.clone(), balancer])[0].api(), Some(at));
         alone.published = vec![PublishedPort { inside: 80, at: ([0, 0, 0, 0], 9000).into() }];
         assert_eq!(clusters([alone])[0].api(), None);
+    }
+
+    #[test]
+    fn a_gateway_is_used_only_where_its_whole_network_is_private() {
+        for (ip, prefix, want) in [
+            ("172.18.0.1", 16, true),
+            ("10.88.0.1", 8, true),
+            ("192.168.1.1", 32, true),
+            ("100.64.0.1", 10, true),
+            ("127.0.0.2", 32, true),
+            ("fd00::1", 64, true),
+            ("::1", 128, true),
+            ("0.0.0.0", 32, false),
+            ("::", 128, false),
+            ("203.0.113.1", 24, false),
+            ("2001:db8::1", 64, false),
+            ("224.0.0.1", 32, false),
+            ("255.255.255.255", 32, false),
+            ("169.254.1.1", 16, false),
+            ("fe80::1", 64, false),
+            ("::ffff:10.0.0.1", 128, false),
+            ("172.32.0.1", 16, false),
+            ("172.18.0.1", 11, false),
+            ("10.0.0.1", 0, false),
+            ("127.0.0.1", 1, false),
+            ("fd00::1", 0, false),
+        ] {
+            let gateway = Gateway { ip: ip.parse().unwrap(), prefix };
+            assert_eq!(gateway.is_private(), want, "{gateway:?}");
+            let shown = Container { gateway: Some(gateway), ..server("edge", &[]) };
+            assert_eq!(clusters([shown])[0].gateway(), want.then_some(gateway));
+        }
     }
 
     #[test]

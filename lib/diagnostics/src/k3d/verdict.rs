@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::cluster::{Container, K3dCluster, NotChosen};
+use super::cluster::{Container, Gateway, K3dCluster, NotChosen};
 use crate::{
     finding::{Code, Command, Finding, Place, Remedy, Severity, UnitAction},
     san::{ServingName, is_inner},
@@ -116,16 +116,34 @@ pub fn judge(cluster: &K3dCluster, all: &[K3dCluster], is_own: impl Fn(IpAddr) -
         let remedy = Code::K3dApiNotPublished.row().remedy_for("CLUSTER", &quoted(&cluster.name));
         findings.push(Finding::new(Code::K3dApiNotPublished, message).remedy(remedy));
     }
-    if let Some(gateway) = cluster.gateway().map(|gateway| gateway.ip).filter(|ip| !is_own(*ip)) {
-        let message = format!(
-            "the servers of {} reach this machine at {gateway}, and that is not one of its addresses: the \
-             conversion webhook cannot be reached",
-            cluster.name
-        );
-        findings.push(Finding::new(Code::K3dWebhookUnreachable, message));
-    }
+    findings.extend(webhook(cluster, is_own));
     findings.extend(shared(cluster, all));
     findings
+}
+
+/// What keeps the webhook from listening where the servers reach this machine.
+fn webhook(cluster: &K3dCluster, is_own: impl Fn(IpAddr) -> bool) -> Option<Finding> {
+    let name = &cluster.name;
+    if let Some(Gateway { ip, .. }) = cluster.gateway() {
+        let message = format!(
+            "the servers of {name} reach this machine at {ip}, and that is not one of its addresses: the conversion \
+             webhook cannot be reached"
+        );
+        return (!is_own(ip)).then(|| Finding::new(Code::K3dWebhookUnreachable, message));
+    }
+    let Gateway { ip, prefix } = cluster.servers.iter().find_map(|server| server.gateway)?;
+    let message = format!(
+        "the container engine names {ip}/{prefix} as the network of {name}, which is not a private one: the conversion \
+         webhook does not listen there"
+    );
+    let remedy = Remedy::new(
+        "create the cluster again in a private network, such as 172.28.0.0/16, after saving what is in it; or install \
+         the operator in the cluster instead",
+    )
+    .command(format!("k3d cluster delete {}   # deletes everything in it", quoted(name)))
+    .command(format!("k3d cluster create {} --subnet 172.28.0.0/16", quoted(name)))
+    .command("weaver docs install-in-a-cluster");
+    Some(Finding::new(Code::K3dWebhookUnreachable, message).remedy(remedy))
 }
 
 /// A name that two running clusters serve is either, depending on the port alone.
@@ -263,7 +281,7 @@ fn typed_there(command: &Command, cluster: &str) -> Vec<Command> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cluster::{Gateway, clusters, tests::server};
+    use super::super::cluster::{clusters, tests::server};
     use super::*;
 
     fn codes(findings: &[Finding]) -> Vec<(Code, Severity)> {
@@ -288,11 +306,25 @@ mod tests {
                 Container { gateway: Some(Gateway { ip: [10, 0, 2, 2].into(), prefix: 24 }), ..good() },
                 vec![(K3dWebhookUnreachable, Fail)],
             ),
+            (
+                Container { gateway: Some(Gateway { ip: [0, 0, 0, 0].into(), prefix: 0 }), ..good() },
+                vec![(K3dWebhookUnreachable, Fail)],
+            ),
         ] {
             let all = clusters([container]);
             let found = judge(&all[0], &all, |ip| ip == IpAddr::from([172, 18, 0, 1]));
             assert_eq!(codes(&found), want, "{:?}", all[0]);
         }
+    }
+
+    #[test]
+    fn a_network_that_is_not_private_is_named_even_if_this_machine_is_in_it() {
+        let gateway = Some(Gateway { ip: [203, 0, 113, 1].into(), prefix: 24 });
+        let all = clusters([Container { gateway, ..server("edge", &[]) }]);
+        let [found] = &judge(&all[0], &all, |_| true)[..] else { panic!() };
+        assert!(found.message.contains("203.0.113.1/24 as the network of edge"), "{found:?}");
+        let remedy = found.remedy.as_ref().unwrap();
+        assert_eq!(remedy.commands[1], "k3d cluster create edge --subnet 172.28.0.0/16");
     }
 
     #[test]
