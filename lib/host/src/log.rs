@@ -19,6 +19,7 @@ use tracing_journald::{Layer as Journal, Priority, PriorityMappings};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use weaver_diagnostics::finding_text::clean_lines;
 
 use crate::log_code;
 use crate::progress;
@@ -77,8 +78,13 @@ impl Write for Aside {
 pub fn last_word(sink: Sink, error: &anyhow::Error) {
     match sink {
         Sink::Journal => error!(code = log_code::FAILED, "{error:#}"),
-        Sink::Stderr => eprintln!("error: {error:#}"),
+        Sink::Stderr => eprintln!("{}", last_line(error)),
     }
+}
+
+/// A terminal obeys nothing that a file or another program says.
+fn last_line(error: &anyhow::Error) -> String {
+    format!("error: {}", clean_lines(&format!("{error:#}")))
 }
 
 /// The verdict. `stream` is `JOURNAL_STREAM`, `stderr` the device and inode of standard error.
@@ -129,6 +135,15 @@ mod tests {
         ] {
             assert_eq!(sink(stream, stderr), expected, "{stream:?} {stderr:?}");
         }
+    }
+
+    #[test]
+    fn a_terminal_obeys_nothing_of_the_last_error() {
+        let error = anyhow::anyhow!("refused: \u{1b}]0;pwned\u{7}\r\nnext").context("the place");
+        let line = last_line(&error);
+        assert!(line.starts_with("error: the place: refused: "), "{line:?}");
+        assert!(line.ends_with("\nnext"), "{line:?}");
+        assert!(!line.contains(|c: char| c != '\n' && c.is_control()), "{line:?}");
     }
 
     /// Runs [`a_program_that_logs`] where `/run/systemd/journal` is `journal`, with its standard error in a file
