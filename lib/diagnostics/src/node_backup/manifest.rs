@@ -17,6 +17,9 @@ pub const DATASTORE: &str = "k3s/server/db/state.db";
 /// Of `/var/lib/weaver`: what is no longer in `weaver.toml`, and what boot-config must remember.
 pub const OF_STATE: [&str; 4] =
     ["k3s.token", "wifi.password", "boot-config/node-name", "boot-config/last-good.toml"];
+/// The highest work factor of a passphrase that is tried: scrypt takes 2^(10 + 19) bytes of memory for it, half of a Pi
+/// with 1 GiB.
+pub const HIGHEST_WORK_FACTOR: u8 = 19;
 /// Longest text of a backup that is printed, in characters.
 const LONGEST: usize = 200;
 
@@ -64,6 +67,11 @@ pub enum Damage {
     Locked,
     #[error("the passphrase or identity is not the one that it was encrypted for: use another")]
     WrongKey,
+    #[error(
+        "its passphrase has a work factor of {0}, and this version tries up to {HIGHEST_WORK_FACTOR} (512 MiB of \
+         memory): decrypt it with `age --decrypt` on a machine with more memory, and use the result"
+    )]
+    Work(u8),
     #[error("its manifest cannot be read ({}): use another backup", printed(.0))]
     Manifest(String),
     #[error("its format is {0}, and this version reads {FORMAT}: update Config Weaver on this node first")]
