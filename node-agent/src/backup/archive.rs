@@ -155,10 +155,10 @@ pub trait RestoreTargets {
 pub fn read(from: impl Read, targets: &impl RestoreTargets) -> anyhow::Result<BackupManifest> {
     let limit = HeadersLimit::default();
     let mut archive = tar::Archive::new(limit.over(from));
-    let mut hashes = BTreeMap::new();
+    let mut hashes = FileHashes::default();
     let mut entries = archive.entries().context("reading a backup from its beginning")?;
     while let Some(entry) = limit.next_of(&mut entries) {
-        let mut entry = entry.map_err(|error| damage(&error, hashes.is_empty()))?;
+        let mut entry = entry.map_err(|error| damage(&error, hashes.by_name.is_empty()))?;
         let name = entry.path_bytes().into_owned();
         let name = String::from_utf8(name).map_err(|_| Damage::Path("that is not UTF-8".to_owned()))?;
         if name == MANIFEST {
@@ -170,11 +170,11 @@ pub fn read(from: impl Read, targets: &impl RestoreTargets) -> anyhow::Result<Ba
                 bail!(Damage::CutShort);
             }
             let manifest = BackupManifest::parse(&text)?;
-            manifest.agrees_with(&hashes)?;
+            manifest.agrees_with(&hashes.by_name)?;
             return Ok(manifest);
         }
-        let (part, below) =
-            BackupRoot::of(&name).map_err(|why| if hashes.is_empty() { Damage::NoBackup } else { why })?;
+        let (part, below) = BackupRoot::of(&name)
+            .map_err(|why| if hashes.by_name.is_empty() { Damage::NoBackup } else { why })?;
         let target = targets.target(part, below);
         match entry.header().entry_type() {
             EntryType::Directory => {
@@ -189,12 +189,35 @@ pub fn read(from: impl Read, targets: &impl RestoreTargets) -> anyhow::Result<Ba
             }
             EntryType::Regular => {
                 let hash = file(target, &mut entry, targets.keeps_owners())?;
-                hashes.insert(name, hash);
+                hashes.add(name, hash)?;
             }
             _ => bail!(Damage::Path(name.escape_debug().to_string())),
         }
     }
-    bail!(if hashes.is_empty() { Damage::NoBackup } else { Damage::CutShort })
+    bail!(if hashes.by_name.is_empty() { Damage::NoBackup } else { Damage::CutShort })
+}
+
+/// The hashes of the files of an archive: no more than a manifest can list, for they are in memory.
+struct FileHashes {
+    by_name: BTreeMap<String, String>,
+    /// Bytes that are left of the manifest.
+    left: u64,
+}
+
+impl Default for FileHashes {
+    fn default() -> Self {
+        Self { by_name: BTreeMap::new(), left: MANIFEST_LIMIT }
+    }
+}
+
+impl FileHashes {
+    fn add(&mut self, name: String, hash: String) -> Result<(), Damage> {
+        let listed = (name.len() + hash.len()) as u64;
+        let too_many = || Damage::Broken("it has more files than a manifest can list".to_owned());
+        self.left = self.left.checked_sub(listed).ok_or_else(too_many)?;
+        self.by_name.insert(name, hash);
+        Ok(())
+    }
 }
 
 fn damage(error: &io::Error, is_first: bool) -> Damage {
@@ -349,5 +372,22 @@ impl<W: Write> Write for Hashing<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_has_no_more_files_than_a_manifest_can_list() {
+        let mut hashes = FileHashes { left: 2 * 70 + 69, ..FileHashes::default() };
+        let hash = || "0".repeat(64);
+        for name in ["k3s/1a", "k3s/1b"] {
+            hashes.add(name.to_owned(), hash()).unwrap();
+        }
+        let error = hashes.add("k3s/1c".to_owned(), hash()).unwrap_err();
+        assert!(error.to_string().contains("more files than a manifest can list"), "{error}");
+        assert_eq!(hashes.by_name.len(), 2);
     }
 }
