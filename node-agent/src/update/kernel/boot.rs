@@ -20,6 +20,8 @@ use crate::fat_file::{self, flush_file_system};
 use crate::host_root::HostRoot;
 
 const OVERLAYS: &str = "overlays";
+/// Which files of the directory are copies of those next to it, one a line.
+const COPIES: &str = "copies.txt";
 const CHANGED: &str = "config.txt was changed during the trial";
 
 /// Called before each change; a test cuts the power there.
@@ -131,6 +133,9 @@ impl<'a> TrialBoot<'a> {
             let content = fs::read(&source).with_context(|| format!("cannot read {}", source.display()))?;
             self.put(&format!("{DIRECTORY}/{}", file.path), &content, cut)?;
         }
+        let copies = files.iter().filter(|file| matches!(file.from, TrialSource::Present(_)));
+        let copies: String = copies.flat_map(|file| [file.path.as_str(), "\n"]).collect();
+        self.put(&format!("{DIRECTORY}/{COPIES}"), copies.as_bytes(), cut)?;
         self.put(&format!("{DIRECTORY}/{cmdline}"), parameters.as_bytes(), cut)?;
         self.flush()?;
         self.put(TRYBOOT, trial.as_bytes(), cut)?;
@@ -175,7 +180,10 @@ impl<'a> TrialBoot<'a> {
 
     /// Writes the kernel of the directory to where it is without a trial, and has each start take it there.
     pub(super) fn publish(&self, cmdline: &str, cut: Cut<'_>) -> anyhow::Result<()> {
-        for name in self.staged()?.iter().filter(|name| *name != cmdline) {
+        // They are where they belong, and their owner may have edited them during the trial.
+        let copies = self.text(&format!("{DIRECTORY}/{COPIES}"))?.unwrap_or_default();
+        let stays = |name: &str| name == cmdline || name == COPIES || copies.lines().any(|copy| copy == name);
+        for name in self.staged()?.iter().filter(|name| !stays(name)) {
             let staged = self.path(&format!("{DIRECTORY}/{name}"));
             let content = fs::read(&staged).with_context(|| format!("cannot read {}", staged.display()))?;
             if fs::read(self.path(name)).is_ok_and(|present| present == content) {

@@ -195,6 +195,25 @@ fn what_its_owner_writes_into_the_configuration_during_a_trial_stays() {
 }
 
 #[test]
+fn what_its_owner_does_to_an_overlay_of_their_own_during_a_trial_stays() {
+    const MINE: &str = "root/boot/firmware/overlays/mine.dtbo";
+    let board = Board::new();
+    board.write(MINE, "mine");
+    board.write("root/boot/firmware/overlays/gone.dtbo", "mine");
+    board.stage(&|| Ok(())).unwrap();
+    let staged = board.boot().path("weaver-kernel/overlays/mine.dtbo");
+    assert_eq!(fs::read_to_string(staged).unwrap(), "mine", "the trial has it");
+    board.write(MINE, "edited");
+    fs::remove_file(board.boot().path("overlays/gone.dtbo")).unwrap();
+    board.keep(&|| Ok(())).unwrap();
+    assert_eq!(fs::read_to_string(board.boot().path("overlays/mine.dtbo")).unwrap(), "edited");
+    for name in ["overlays/gone.dtbo", "copies.txt"] {
+        assert!(!board.boot().path(name).exists(), "{name}");
+    }
+    assert_eq!(board.starts(false), "new");
+}
+
+#[test]
 fn a_configuration_that_names_another_kernel_since_the_trial_began_is_left_as_it_is() {
     for mine in
         ["kernel=mine.img\n", "auto_initramfs=1\nkernel=mine.img\n", "auto_initramfs=1\ncmdline=mine.txt\n"]
