@@ -6,10 +6,10 @@
 use std::{
     fs::{self, File},
     io::{self, Read as _},
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
+use weaver_diagnostics::host::storage::MOUNTS;
 use weaver_diagnostics::text_file::TextFile;
 
 /// No file that is read here has a reason to be larger.
@@ -17,6 +17,10 @@ pub const LIMIT: u64 = 256 * 1024;
 
 /// Links that are followed from one to the next.
 const LINKS: usize = 8;
+
+/// What a unit of ours may not see, and what systemd mounts there then.
+const UNSEEN: [&str; 3] = ["/home", "/root", "/run/user"];
+const IN_ITS_PLACE: &str = "/systemd/inaccessible/";
 
 /// Why a file could not be read as text.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +130,7 @@ impl HostRoot {
         let metadata = match fs::metadata(&real) {
             Ok(metadata) => metadata,
             Err(error) => {
-                return match hidden_by(&real, LINKS) {
+                return match self.hidden_by(&real, LINKS) {
                     Some(directory) => Err(ReadError::Hidden(directory)),
                     None if is_absent(&error) => Ok(None),
                     None => Err(error.into()),
@@ -143,6 +147,28 @@ impl HostRoot {
             return Err(ReadError::TooLarge);
         }
         Ok(Some(bytes))
+    }
+
+    /// The directory that hides a path which is not found, by links too: systemd mounts an empty one in the place of each
+    /// that a unit shall not see (`ProtectHome=`). By hand nothing is hidden.
+    fn hidden_by(&self, path: &Path, links: usize) -> Option<PathBuf> {
+        let (nearest, about) =
+            path.ancestors().find_map(|ancestor| Some((ancestor, fs::symlink_metadata(ancestor).ok()?)))?;
+        if about.is_symlink() {
+            let target = nearest.parent()?.join(fs::read_link(nearest).ok()?);
+            return self.hidden_by(&target, links.checked_sub(1)?);
+        }
+        let (top, real) = (fs::canonicalize(&self.0).ok()?, fs::canonicalize(nearest).ok()?);
+        let here = Path::new("/").join(real.strip_prefix(top).ok()?);
+        let directory = UNSEEN.into_iter().find(|directory| here.starts_with(directory))?;
+        // `30 25 0:26 /systemd/inaccessible/dir /home ro - tmpfs tmpfs rw`
+        let mounts = fs::read_to_string(self.real(MOUNTS)).ok()?;
+        let mut mounted = mounts.lines().rev().filter_map(|line| {
+            let mut fields = line.split(' ').skip(3);
+            let (of, at) = (fields.next()?, fields.next()?);
+            (at == directory).then_some(of)
+        });
+        mounted.next()?.contains(IN_ITS_PLACE).then(|| directory.into())
     }
 
     #[must_use]
@@ -167,19 +193,6 @@ impl HostRoot {
         names.sort();
         Ok(names)
     }
-}
-
-/// The directory that hides a path which is not found, by links too: systemd mounts one without any permission in the
-/// place of each that a unit shall not see (`ProtectHome=`).
-fn hidden_by(path: &Path, links: usize) -> Option<PathBuf> {
-    let (nearest, about) =
-        path.ancestors().find_map(|ancestor| Some((ancestor, fs::symlink_metadata(ancestor).ok()?)))?;
-    if about.is_symlink() {
-        let target = nearest.parent()?.join(fs::read_link(nearest).ok()?);
-        return hidden_by(&target, links.checked_sub(1)?);
-    }
-    let is_closed = about.is_dir() && about.permissions().mode() & 0o7777 == 0;
-    is_closed.then(|| nearest.to_owned())
 }
 
 fn has_control_characters(text: &str) -> bool {
@@ -237,20 +250,27 @@ mod tests {
 
     #[test]
     fn what_is_hidden_is_not_missing() {
-        let (dir, root) = fixture::host(&[("/etc/x", "")]);
-        let home = dir.path().join("home");
-        fs::create_dir(&home).unwrap();
-        fs::set_permissions(&home, fs::Permissions::from_mode(0)).unwrap();
+        const SHOWN: &str =
+            "25 1 254:2 / / rw - ext4 /dev/vda2 rw\n26 25 8:1 / /home rw - ext4 /dev/sda1 rw\n";
+        const HIDDEN: &str = "31 25 0:26 /systemd/inaccessible/dir /home ro - tmpfs tmpfs rw\n";
+        let (dir, root) = fixture::host(&[("/etc/x", ""), ("/home/x", ""), (MOUNTS, SHOWN)]);
         for (link, target) in [("file", "../home/me/file"), ("directory", "../home/me"), ("loop", "loop")] {
             std::os::unix::fs::symlink(target, dir.path().join("etc").join(link)).unwrap();
         }
-        for path in ["/home/me/file", "/etc/file", "/etc/directory/file"] {
+        let below = ["/home/me/file", "/etc/file", "/etc/directory/file"];
+        for path in below {
+            assert!(root.read(path).unwrap().is_none(), "{path}: by hand");
+        }
+        fs::write(dir.path().join("proc/self/mountinfo"), format!("{SHOWN}{HIDDEN}")).unwrap();
+        for path in below {
             let read = root.read(path);
-            assert!(matches!(&read, Err(ReadError::Hidden(by)) if by.ends_with("home")), "{path}: {read:?}");
+            assert!(
+                matches!(&read, Err(ReadError::Hidden(by)) if by == Path::new("/home")),
+                "{path}: {read:?}"
+            );
         }
         assert!(matches!(root.read("/etc/loop"), Err(ReadError::Io(_))));
         assert!(root.read("/etc/none/file").unwrap().is_none());
-        fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
-        assert!(root.read("/etc/file").unwrap().is_none());
+        assert!(root.read("/homes/file").unwrap().is_none());
     }
 }

@@ -1,4 +1,5 @@
 use weaver_diagnostics::finding::{Code, Place, Severity};
+use weaver_diagnostics::host::storage::MOUNTS;
 
 use super::*;
 use crate::host_root::fixture::host;
@@ -279,14 +280,12 @@ fn what_a_unit_of_ours_does_not_see_is_unknown_and_not_missing() {
     let unit =
         "[Service]\nExecStart=k3s server --config /home/me/k3s.yaml --private-registry /home/me/r.yaml\n";
     let registries = "configs:\n  reg.lan:\n    tls:\n      ca_file: /home/me/ca.crt\n";
-    let (dir, root) = host(&[("/k3s.service", unit), (registries_yaml::FILE, registries)]);
-    let home = dir.path().join("home");
-    std::fs::create_dir(&home).unwrap();
-    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0)).unwrap();
+    let mounts = "31 25 0:26 /systemd/inaccessible/dir /home ro - tmpfs tmpfs rw\n";
+    let (dir, root) = host(&[("/k3s.service", unit), (registries_yaml::FILE, registries), (MOUNTS, mounts)]);
+    std::fs::create_dir(dir.path().join("home")).unwrap();
     let found = effective(&root, None, Some(Path::new("/k3s.service"))).findings;
     let with_its_file = effective(&root, None, Some(Path::new("/none.service"))).findings;
     let kubeconfig = admin_kubeconfig(&root, Path::new("/home/me/config"));
-    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o700)).unwrap();
     for path in ["/home/me/k3s.yaml", "/home/me/r.yaml"] {
         let named = format!("{path} cannot be read: the service does not see");
         assert!(found.iter().any(|finding| finding.message.starts_with(&named)), "{path}: {found:?}");
