@@ -19,8 +19,8 @@ pub const LIMIT: u64 = 256 * 1024;
 const LINKS: usize = 8;
 
 /// What a unit of ours may not see, and what systemd mounts there then.
-const UNSEEN: [&str; 3] = ["/home", "/root", "/run/user"];
-const IN_ITS_PLACE: &str = "/systemd/inaccessible/";
+const UNSEEN: [&str; 5] = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
+const IN_ITS_PLACE: [&str; 2] = ["/systemd/inaccessible/", "/systemd-private-"];
 
 /// Why a file could not be read as text.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +150,7 @@ impl HostRoot {
     }
 
     /// The directory that hides a path which is not found, by links too: systemd mounts an empty one in the place of each
-    /// that a unit shall not see (`ProtectHome=`). By hand nothing is hidden.
+    /// that a unit shall not see (`ProtectHome=`, `PrivateTmp=`). By hand nothing is hidden.
     fn hidden_by(&self, path: &Path, links: usize) -> Option<PathBuf> {
         let (nearest, about) =
             path.ancestors().find_map(|ancestor| Some((ancestor, fs::symlink_metadata(ancestor).ok()?)))?;
@@ -168,7 +168,8 @@ impl HostRoot {
             let (of, at) = (fields.next()?, fields.next()?);
             (at == directory).then_some(of)
         });
-        mounted.next()?.contains(IN_ITS_PLACE).then(|| directory.into())
+        let of = mounted.next()?;
+        IN_ITS_PLACE.iter().any(|place| of.contains(place)).then(|| directory.into())
     }
 
     #[must_use]
@@ -268,6 +269,16 @@ mod tests {
                 matches!(&read, Err(ReadError::Hidden(by)) if by == Path::new("/home")),
                 "{path}: {read:?}"
             );
+        }
+        // `/tmp` of the root's disk, and one in memory.
+        for mounted in
+            ["/tmp/systemd-private-1f-weaver.service-a/tmp", "/systemd-private-1f-weaver.service-a/tmp"]
+        {
+            let mounts = format!("{SHOWN}32 25 0:30 {mounted} /tmp rw - tmpfs tmpfs rw\n");
+            fs::write(dir.path().join("proc/self/mountinfo"), mounts).unwrap();
+            fs::create_dir_all(dir.path().join("tmp")).unwrap();
+            let read = root.read("/tmp/k3s.yaml");
+            assert!(matches!(&read, Err(ReadError::Hidden(by)) if by == Path::new("/tmp")), "{read:?}");
         }
         assert!(matches!(root.read("/etc/loop"), Err(ReadError::Io(_))));
         assert!(root.read("/etc/none/file").unwrap().is_none());

@@ -212,7 +212,7 @@ fn unread(of: FileUse, path: &Path, error: &ReadError) -> Finding {
     let unread = match error {
         ReadError::Io(_) | ReadError::TooLarge => Unread::ByUs(why),
         ReadError::NotAFile | ReadError::Binary => Unread::NotText(why),
-        ReadError::Hidden(_) => Unread::Hidden(why),
+        ReadError::Hidden(directory) => Unread::Hidden { why, directory: directory.display().to_string() },
     };
     files::unread(of, &path.display().to_string(), &unread)
 }
@@ -260,11 +260,18 @@ pub(crate) fn trust_anchors(file: &TextFile) -> Result<RootCertStore, Box<Findin
 #[must_use]
 pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
     let read = root.read(path);
-    let is_hidden = matches!(read, Err(ReadError::Hidden(_)));
+    let hidden = match &read {
+        Err(ReadError::Hidden(directory)) => Some(directory.display().to_string()),
+        _ => None,
+    };
     let read = read.map_err(|error| error.to_string());
     let mode = std::fs::metadata(root.real(path)).ok().map(|m| m.permissions().mode());
     let found = kubeconfig::administrators(&path.display().to_string(), read, mode).into_iter();
-    found.map(|finding| if is_hidden { finding.remedy(files::show_hidden()) } else { finding }).collect()
+    let shown = |finding: Finding| match &hidden {
+        Some(directory) => finding.remedy(files::show_hidden(directory)),
+        None => finding,
+    };
+    found.map(shown).collect()
 }
 
 #[cfg(test)]

@@ -295,5 +295,8 @@ fn what_a_unit_of_ours_does_not_see_is_unknown_and_not_missing() {
     };
     assert!(found.iter().all(is_open), "{found:?}");
     assert_eq!(with_its_file, [], "its CA may be there");
-    assert!(kubeconfig[0].remedy.as_ref().unwrap().explain.contains("move it out of them"), "{kubeconfig:?}");
+    assert!(
+        kubeconfig[0].remedy.as_ref().unwrap().explain.contains("move it to another directory"),
+        "{kubeconfig:?}"
+    );
 }

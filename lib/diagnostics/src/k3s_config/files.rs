@@ -29,8 +29,8 @@ pub enum FileUse {
 pub enum Unread {
     /// This process could not, and k3s may.
     ByUs(String),
-    /// The unit of this process hides it from it.
-    Hidden(String),
+    /// The unit of this process hides this directory from it.
+    Hidden { why: String, directory: String },
     /// It is no text.
     NotText(String),
 }
@@ -38,10 +38,10 @@ pub enum Unread {
 /// A file that was not read.
 #[must_use]
 pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
-    let (Unread::ByUs(why) | Unread::Hidden(why) | Unread::NotText(why)) = unread;
+    let (Unread::ByUs(why) | Unread::Hidden { why, .. } | Unread::NotText(why)) = unread;
     let mut finding = cannot_read(path, why);
-    if let Unread::Hidden(_) = unread {
-        finding = finding.remedy(show_hidden());
+    if let Unread::Hidden { directory, .. } = unread {
+        finding = finding.remedy(show_hidden(directory));
     }
     match (of, unread) {
         (FileUse::Config, Unread::NotText(_)) => finding,
@@ -53,17 +53,24 @@ pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
     }
 }
 
-/// What lets the agent's units read what is in the directories of users.
+/// What lets the agent's units read what is in a directory that they do not see.
 #[must_use]
-pub fn show_hidden() -> Remedy {
-    const DROP_IN: &str = "for unit in weaver-boot-config weaver-preflight weaver-node-agent; do sudo mkdir -p \
-                           /etc/systemd/system/$unit.service.d; printf '[Service]\\nProtectHome=read-only\\n' | sudo tee \
-                           /etc/systemd/system/$unit.service.d/50-home.conf; done";
-    Remedy::new(
-        "k3s reads it, and the services of Config Weaver do not see the directories of users: move it out of them, such as to \
-         /etc/rancher/k3s, and name it there, or let the services read them by this drop-in",
-    )
-    .command(DROP_IN)
+pub fn show_hidden(directory: &str) -> Remedy {
+    let (what, setting, file) = if matches!(directory, "/tmp" | "/var/tmp") {
+        ("what others have in /tmp and /var/tmp", "PrivateTmp=no", "50-tmp.conf")
+    } else {
+        ("the directories of users", "ProtectHome=read-only", "50-home.conf")
+    };
+    let drop_in = format!(
+        "for unit in weaver-boot-config weaver-preflight weaver-node-agent; do sudo mkdir -p \
+         /etc/systemd/system/$unit.service.d; printf '[Service]\\n{setting}\\n' | sudo tee \
+         /etc/systemd/system/$unit.service.d/{file}; done"
+    );
+    Remedy::new(format!(
+        "k3s reads it, and the services of Config Weaver do not see {what}: move it to another directory, such as \
+         /etc/rancher/k3s, and name it there, or let the services read it by this drop-in"
+    ))
+    .command(drop_in)
     .command("sudo systemctl daemon-reload")
     .command("sudo systemctl restart weaver-node-agent")
 }
@@ -158,7 +165,8 @@ mod tests {
     #[test]
     fn only_a_configuration_that_is_no_text_is_known_bad() {
         let by_us = Unread::ByUs("permission denied".to_owned());
-        let hidden = Unread::Hidden("the service does not see what is in /home".to_owned());
+        let why = "the service does not see what is in /home".to_owned();
+        let hidden = Unread::Hidden { why, directory: "/home".to_owned() };
         let not_text = Unread::NotText("it is binary, not text".to_owned());
         for (of, why, want) in [
             (FileUse::Config, &by_us, Severity::Unknown),
@@ -184,6 +192,19 @@ mod tests {
         }
         let commands = unread(FileUse::Config, "/c d;e.yaml", &not_text).remedy.unwrap().commands;
         assert_eq!(commands[0], "sudo ls -l '/c d;e.yaml'");
+    }
+
+    #[test]
+    fn the_drop_in_shows_the_directory_that_is_hidden_and_no_other() {
+        for (directory, setting) in [
+            ("/home", "ProtectHome=read-only"),
+            ("/root", "ProtectHome=read-only"),
+            ("/tmp", "PrivateTmp=no"),
+            ("/var/tmp", "PrivateTmp=no"),
+        ] {
+            let drop_in = show_hidden(directory).commands[0].to_string();
+            assert!(drop_in.contains(&format!(r"printf '[Service]\n{setting}\n' | sudo tee")), "{drop_in}");
+        }
     }
 
     #[test]
