@@ -7,7 +7,7 @@ use weaver_diagnostics::{
     finding::Finding,
     host::{
         board::BoardMemory,
-        storage::{RootSpace, Swap},
+        storage::{RootSpace, Swap, not_mounted},
     },
     k3s_config::Effective,
     k3s_upgrade::{Role, record::UpgradeRecord},
@@ -60,7 +60,7 @@ enum Of {
 type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
-static CHECKS: [(Of, CheckFn); 28] = [
+static CHECKS: [(Of, CheckFn); 29] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -71,6 +71,7 @@ static CHECKS: [(Of, CheckFn); 28] = [
         some(storage::data_mount(at.root, at.mounts.as_ref(), &at.data_dir).and_then(|data| data.judge()))
     }),
     (Of::Unit, |at| some(data_disk::finding(at.root, at.mounts.as_ref()))),
+    (Of::Unit, |at| some(awaited_disk(at))),
     (Of::Unit, |at| some(network::uplink(at.root, at.not_ready).judge(at.role))),
     (Of::Any, |at| {
         some(storage::boot_mount(at.root, at.mounts.as_ref(), at.boot_dir).and_then(|boot| boot.judge()))
@@ -99,6 +100,16 @@ static CHECKS: [(Of, CheckFn); 28] = [
     (Of::Unit, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),
 ];
+
+/// The disk of k3s' data that fstab mounts, where it is not mounted.
+fn awaited_disk(at: &CheckContext<'_>) -> Option<Finding> {
+    // The disk of `[storage]` has a finding already.
+    if data_disk::is_away(at.root) {
+        return None;
+    }
+    let mount_point = storage::awaited_mount(at.root, at.mounts.as_ref(), &at.data_dir)?;
+    Some(not_mounted(&at.data_dir.display().to_string(), &mount_point.display().to_string()))
+}
 
 fn some(finding: Option<Finding>) -> Vec<Finding> {
     finding.into_iter().collect()

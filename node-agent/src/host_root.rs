@@ -149,6 +149,12 @@ impl HostRoot {
         Ok(Some(bytes))
     }
 
+    /// Whether this process does not see what is at a path, because its unit hides it.
+    #[must_use]
+    pub fn hides(&self, path: impl AsRef<Path>) -> bool {
+        self.hidden_by(&self.real(path), LINKS).is_some()
+    }
+
     /// The directory that hides a path which is not found, by links too: systemd mounts an empty one in the place of each
     /// that a unit shall not see (`ProtectHome=`, `PrivateTmp=`). By hand nothing is hidden.
     fn hidden_by(&self, path: &Path, links: usize) -> Option<PathBuf> {

@@ -23,8 +23,12 @@ pub(crate) fn data_mount(root: &HostRoot, mounts: Option<&Mounts>, data_dir: &Pa
 
 /// The nearest directory of a path that exists, without links.
 fn really(root: &HostRoot, path: &Path) -> Option<PathBuf> {
-    let top = fs::canonicalize(root.real("/")).ok()?;
-    let existing = root.real(path).ancestors().find_map(|path| fs::canonicalize(path).ok())?;
+    path.ancestors().find_map(|path| without_links(root, path))
+}
+
+/// A path that exists, without links.
+fn without_links(root: &HostRoot, path: &Path) -> Option<PathBuf> {
+    let (top, existing) = (fs::canonicalize(root.real("/")).ok()?, fs::canonicalize(root.real(path)).ok()?);
     Some(Path::new("/").join(existing.strip_prefix(top).ok()?))
 }
 
@@ -34,9 +38,16 @@ pub(crate) fn awaited_mount(root: &HostRoot, mounts: Option<&Mounts>, path: &Pat
     let fstab = root.read_if_possible(FSTAB)?.text;
     let really = really(root, path);
     let mut directories = path.ancestors().chain(really.as_deref().into_iter().flat_map(Path::ancestors));
+    let is_free = |directory: &Path| mounts.at(directory) == Mount::Absent;
     let is_awaited = |directory: &&Path| {
         let is_root = directory.parent().is_none();
-        !is_root && mounts.at(directory) == Mount::Absent && listed(&fstab, directory).is_some()
+        !is_root
+            && is_free(directory)
+            && listed(&fstab, directory).is_some()
+            // fstab may name it by a link, the kernel does not.
+            && without_links(root, directory).is_none_or(|directory| is_free(&directory))
+            // systemd has unmounted for this process what is below.
+            && !root.hides(directory)
     };
     directories.find(is_awaited).map(Path::to_owned)
 }
@@ -204,6 +215,25 @@ mod tests {
         ] {
             let (dir, root) = host(&[(FSTAB, FILE_SYSTEMS), (MOUNTS, mounts), ("/mnt/ssd/x", "")]);
             std::os::unix::fs::symlink(dir.path().join("mnt/ssd"), dir.path().join("link")).unwrap();
+            let awaited = awaited_mount(&root, Mounts::read(&root).as_ref(), Path::new(path));
+            assert_eq!(awaited.as_deref(), want.map(Path::new), "{path}: {mounts}");
+        }
+    }
+
+    #[test]
+    fn a_mount_is_not_awaited_that_has_another_name_or_that_a_unit_of_ours_does_not_see() {
+        const FILE_SYSTEMS: &str = "LABEL=ssd /data ext4 nofail 0 2\nLABEL=usb /home/ssd ext4 nofail 0 2\n";
+        let by_another_name = format!("{ROOT}26 25 8:1 / /mnt/ssd rw - ext4 /dev/sda1 rw\n");
+        let hidden = format!("{ROOT}31 25 0:26 /systemd/inaccessible/dir /home ro - tmpfs tmpfs rw\n");
+        for (mounts, path, want) in [
+            (ROOT, "/data/k3s", Some("/data")),
+            (&by_another_name, "/data/k3s", None),
+            (ROOT, "/home/ssd/k3s", Some("/home/ssd")),
+            (&hidden, "/home/ssd/k3s", None),
+        ] {
+            let (dir, root) = host(&[(FSTAB, FILE_SYSTEMS), (MOUNTS, mounts), ("/mnt/ssd/x", "")]);
+            std::os::unix::fs::symlink("mnt/ssd", dir.path().join("data")).unwrap();
+            fs::create_dir(dir.path().join("home")).unwrap();
             let awaited = awaited_mount(&root, Mounts::read(&root).as_ref(), Path::new(path));
             assert_eq!(awaited.as_deref(), want.map(Path::new), "{path}: {mounts}");
         }

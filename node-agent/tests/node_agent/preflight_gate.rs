@@ -75,6 +75,24 @@ fn too_little_memory_blocks() {
 }
 
 #[test]
+fn k3s_does_not_begin_a_new_cluster_where_its_disk_of_fstab_is_missing() {
+    const ROOT: &str = "25 1 254:2 / / rw - ext4 /dev/vda2 rw\n";
+    let host = TestHost::debian()
+        .file(CONFIG, "data-dir: /mnt/my-ssd/k3s\n")
+        .file("/etc/fstab", "LABEL=ssd /mnt/my-ssd ext4 nofail 0 2\n")
+        .file("/proc/self/mountinfo", ROOT);
+    let verdict = host.gate(&[]);
+    assert_eq!(verdict.code, 10);
+    verdict.finding("H-31").is("fail").says("/mnt/my-ssd is not mounted").seen_at("/etc/fstab");
+    assert!(is_blocked(&host));
+    let host =
+        host.file("/proc/self/mountinfo", format!("{ROOT}26 25 8:1 / /mnt/my-ssd rw - ext4 /dev/sda1 rw\n"));
+    let verdict = host.gate(&[]);
+    assert!(!verdict.has("H-31"), "{:#}", verdict.report);
+    assert!(!is_blocked(&host));
+}
+
+#[test]
 fn what_only_a_newer_k3s_refuses_is_said_and_blocks_nothing() {
     let unit = "[Service]\nExecStart=/usr/local/bin/k3s server --no-deploy traefik --flannel-backend ipsec\n";
     let host = TestHost::debian().file("/etc/systemd/system/k3s.service", unit);

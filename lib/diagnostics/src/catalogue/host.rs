@@ -286,8 +286,9 @@ macro_rules! host_rows {
         DataDiskMissing = "H-31" "data-disk-missing" Fail {
             title: "The disk with the data of k3s is missing.",
             cause: "The data was moved to a disk, as `[storage]` in `weaver.toml` asked, and this boot did not find \
-                it. k3s is not started: on an empty directory it would begin a new cluster. \
-                `weaver-override` does not start it either.",
+                it; or /etc/fstab mounts a disk above `data-dir`, and it is not mounted. k3s is not started: on an \
+                empty directory it would begin a new cluster. `weaver-override` does not start it without the disk of \
+                `[storage]` either.",
             remedy: "plug the disk in and reboot",
             commands: ["lsblk -f", "systemctl status var-lib-rancher.mount", "sudo reboot"],
         }

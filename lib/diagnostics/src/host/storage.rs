@@ -54,6 +54,25 @@ impl DataMount {
     }
 }
 
+/// A failure: fstab mounts the disk of k3s' data, and nothing is mounted there. A server would begin a
+/// new cluster.
+#[must_use]
+pub fn not_mounted(data_dir: &str, mount_point: &str) -> Finding {
+    let message = format!(
+        "k3s' data is in {data_dir}, and the disk that {FSTAB} mounts at {mount_point} is not mounted: k3s would \
+         start without its data"
+    );
+    let remedy = Remedy::new(format!(
+        "plug the disk in and mount it: k3s is then started. If k3s is to run without it, remove its line from {FSTAB}"
+    ))
+    .command("lsblk -f")
+    .command(format!("sudo mount {}", quoted(mount_point)));
+    Finding::new(Code::DataDiskMissing, message)
+        .saw(Place::file(FSTAB), format!("it mounts a disk at {mount_point}"))
+        .saw(Place::file(MOUNTS), format!("nothing is mounted at {mount_point}"))
+        .remedy(remedy)
+}
+
 /// The boot partition of a host whose fstab has one: the firmware starts the board from it, and repairs and the report
 /// for a laptop are written there.
 #[derive(Debug, Clone, PartialEq, Eq)]
