@@ -3,6 +3,7 @@
 //! Only reads. Labels, environment and arguments contain the cluster's token: what is kept of them is named in
 //! [`weaver_diagnostics::k3d::cluster`].
 
+mod limited;
 mod registries;
 mod sockets;
 
@@ -12,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bollard::API_DEFAULT_VERSION;
+use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::models::{ContainerInspectResponse, ContainerSummary, PortBinding};
@@ -25,22 +26,28 @@ use weaver_diagnostics::k3d::cluster::{
 };
 use weaver_diagnostics::text_file::TextFile;
 
+use self::limited::AnswerLimit;
 pub use self::sockets::EngineError;
 
-/// Seconds for an answer.
-const PATIENCE: u64 = 5;
+/// Time for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The same from an engine that has given none in that time.
 const LONGER: Duration = Duration::from_secs(30);
 /// Bytes of a file or a log.
 const LIMIT: usize = 1 << 20;
+/// What is read of lists and descriptions of containers for one question. A container of k3d takes some 15 KiB, in 75
+/// objects.
+const DESCRIPTIONS: AnswerLimit = AnswerLimit { bytes: 1 << 20, objects: 10_000 };
+/// The same of files, logs and events, which come with headers.
+const STREAM: AnswerLimit = AnswerLimit { bytes: 2 * LIMIT, objects: usize::MAX };
 /// Where k3s writes the administrator's kubeconfig in a container: where k3d has it, and k3s' default.
 const KUBECONFIGS: [&str; 2] = ["/output/kubeconfig.yaml", "/etc/rancher/k3s/k3s.yaml"];
 
 /// An engine that listens on this machine.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    docker: bollard::Docker,
     socket: String,
+    patience: Duration,
 }
 
 impl Engine {
@@ -60,19 +67,16 @@ impl Engine {
             real(path).exists()
         })?;
         let Some(socket) = found else { return Ok(None) };
-        let socket = real(&socket).display().to_string();
-        let docker = bollard::Docker::connect_with_socket(&socket, PATIENCE, API_DEFAULT_VERSION);
-        match docker {
-            Ok(docker) => Ok(Some(Self { docker, socket })),
-            Err(error) => {
-                Err(EngineError { why: why(&error, Duration::from_secs(PATIENCE)), socket, is_late: false })
-            }
-        }
+        Ok(Some(Self { socket: real(&socket).display().to_string(), patience: PATIENCE }))
+    }
+
+    fn docker(&self, limit: AnswerLimit) -> Result<Docker, EngineError> {
+        limited::docker(&self.socket, self.patience, limit).map_err(|error| self.failed(&error))
     }
 
     /// Gives it more time for each answer, since it may only be slow.
     pub fn wait_longer(&mut self) {
-        self.docker.set_timeout(LONGER);
+        self.patience = LONGER;
     }
 
     /// The clusters of k3d by name, stopped ones too.
@@ -80,12 +84,14 @@ impl Engine {
     /// # Errors
     /// The engine does not answer as it should.
     pub async fn k3d_clusters(&self) -> Result<Vec<K3dCluster>, EngineError> {
-        let all = ListContainersOptions { all: true, ..ListContainersOptions::default() };
-        let listed = self.docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
+        let docker = self.docker(DESCRIPTIONS)?;
+        let filters = Some(HashMap::from([("label".to_owned(), vec!["app=k3d".to_owned()])]));
+        let all = ListContainersOptions { all: true, filters, ..ListContainersOptions::default() };
+        let listed = docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
         let mut containers = Vec::new();
         for listed in listed.into_iter().filter(is_of_k3d) {
             let Some(id) = &listed.id else { continue };
-            match self.docker.inspect_container(id, None).await {
+            match docker.inspect_container(id, None).await {
                 Ok(inspected) => containers.extend(container(listed, inspected)),
                 // It was deleted since.
                 Err(Error::DockerResponseServerError { status_code: 404, .. }) => {}
@@ -101,7 +107,8 @@ impl Engine {
     /// The engine does not answer as it should, or the file is no file, or larger than 1 MiB.
     async fn file(&self, container: &str, path: &str) -> Result<Option<Vec<u8>>, EngineError> {
         let options = DownloadFromContainerOptions { path: path.to_owned() };
-        let pieces = self.docker.download_from_container(container, Some(options));
+        let docker = self.docker(STREAM)?;
+        let pieces = docker.download_from_container(container, Some(options));
         let archive = pieces.map_err(Some).try_fold(Vec::new(), async |mut archive: Vec<u8>, piece| {
             archive.extend_from_slice(&piece);
             // Blocks of tar around it.
@@ -146,7 +153,8 @@ impl Engine {
     pub async fn log(&self, container: &str, lines: u32) -> Vec<Vec<u8>> {
         let options =
             LogsOptions { stdout: true, stderr: true, tail: lines.to_string(), ..LogsOptions::default() };
-        let mut pieces = self.docker.logs(container, Some(options));
+        let Ok(docker) = self.docker(STREAM) else { return Vec::new() };
+        let mut pieces = docker.logs(container, Some(options));
         let mut text = Vec::new();
         while let Some(Ok(piece)) = pieces.next().await {
             text.extend_from_slice(&LogOutput::into_bytes(piece));
@@ -167,13 +175,16 @@ impl Engine {
             ("event".to_owned(), list(&["create", "start", "die", "destroy", "died", "remove"])),
         ]);
         let options = EventsOptions { filters: Some(filters), ..EventsOptions::default() };
-        if !matches!(self.docker.events(Some(options)).next().await, Some(Ok(_))) {
-            std::future::pending::<()>().await;
+        if let Ok(docker) = self.docker(STREAM)
+            && matches!(docker.events(Some(options)).next().await, Some(Ok(_)))
+        {
+            return;
         }
+        std::future::pending::<()>().await;
     }
 
     fn failed(&self, error: &Error) -> EngineError {
-        let why = why(error, self.docker.timeout());
+        let why = why(error, self.patience);
         EngineError { socket: self.socket.clone(), why, is_late: matches!(error, Error::RequestTimeoutError) }
     }
 }
@@ -185,7 +196,6 @@ fn why(error: &Error, patience: Duration) -> String {
             format!("it answers {status_code}: {message}")
         }
         Error::RequestTimeoutError => format!("no answer within {} s", patience.as_secs()),
-        Error::SocketNotFoundError(_) => "it is not there".to_owned(),
         Error::JsonDataError { .. } | Error::JsonSerdeError { .. } => {
             "its response is not that of the Docker API".to_owned()
         }
@@ -314,6 +324,32 @@ mod tests {
         drop(listener);
         let error = engine.k3d_clusters().await.unwrap_err();
         assert!(!error.is_late, "{error:?}");
+    }
+
+    /// With more bytes than are read, and with more objects than that in fewer.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn an_engine_that_answers_without_end_does_not_fill_the_memory() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        for body in
+            [" ".repeat(DESCRIPTIONS.bytes) + "[]", format!("[{}{{}}]", "{},".repeat(DESCRIPTIONS.objects))]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            let socket = dir.path().join("docker.sock");
+            let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+            let length = body.len();
+            tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let _ = stream.read(&mut [0; 4096]).await.unwrap();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                // Who asks hangs up.
+                let _ = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await;
+            });
+            let host = format!("unix://{}", socket.display());
+            let engine = Engine::find(Some(&host), Path::to_owned).unwrap().unwrap();
+            let error = engine.k3d_clusters().await.unwrap_err();
+            assert_eq!((error.why.as_str(), error.is_late), ("its answers are too large", false), "{length}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use bollard::query_parameters::ListContainersOptions;
 use weaver_diagnostics::k3d::cluster::PublishedPort;
 use weaver_diagnostics::k3d::registry::{PORT, RegistryContainer};
 
-use super::{Engine, EngineError, label, name};
+use super::{DESCRIPTIONS, Engine, EngineError, label, name};
 
 impl Engine {
     /// The registries by name, stopped ones too.
@@ -16,7 +16,8 @@ impl Engine {
     /// The engine does not answer as it should.
     pub async fn registries(&self) -> Result<Vec<RegistryContainer>, EngineError> {
         let all = ListContainersOptions { all: true, ..ListContainersOptions::default() };
-        let listed = self.docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
+        let docker = self.docker(DESCRIPTIONS)?;
+        let listed = docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
         let mut found: Vec<_> = listed.iter().filter_map(container).collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)

@@ -1,0 +1,119 @@
+//! A connection to the engine for each request. No more is read of the answers than a limit: the engine may be one of a
+//! user without rights, and the agent has 128 MB.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bollard::errors::Error;
+use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
+use http::header::HOST;
+use http::{HeaderValue, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+#[cfg(unix)]
+use tokio::net::UnixStream as Stream;
+#[cfg(windows)]
+use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient as Stream};
+
+/// What is read of all answers that one [`Docker`] gets.
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerLimit {
+    pub bytes: usize,
+    /// Objects of JSON: an empty one has 2 bytes, and takes 700 in memory.
+    pub objects: usize,
+}
+
+impl AnswerLimit {
+    fn take(&mut self, read: &[u8]) -> io::Result<()> {
+        let objects = read.split(|byte| *byte == b'{').count().saturating_sub(1);
+        let left = (self.bytes.checked_sub(read.len()), self.objects.checked_sub(objects));
+        let (Some(bytes), Some(objects)) = left else {
+            return Err(io::Error::other("its answers are too large"));
+        };
+        *self = Self { bytes, objects };
+        Ok(())
+    }
+}
+
+/// An engine at this socket, each answer of which begins within `patience`.
+pub fn docker(socket: &str, patience: Duration, limit: AnswerLimit) -> Result<Docker, Error> {
+    let (socket, left) = (socket.to_owned(), Arc::new(Mutex::new(limit)));
+    let ask = move |request: BollardRequest| answer(socket.clone(), Arc::clone(&left), request);
+    Docker::connect_with_custom_transport(
+        ask,
+        Some("http://localhost"),
+        patience.as_secs(),
+        API_DEFAULT_VERSION,
+    )
+}
+
+async fn answer(
+    socket: String,
+    left: Arc<Mutex<AnswerLimit>>,
+    request: BollardRequest,
+) -> Result<Response<Incoming>, Error> {
+    let stream = Limited { stream: opened(&socket).await?, left };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the answer, or when that is dropped.
+    tokio::spawn(connection);
+    let (mut parts, body) = request.into_parts();
+    parts.uri = parts.uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+    parts.headers.insert(HOST, HeaderValue::from_static("localhost"));
+    Ok(sender.send_request(BollardRequest::from_parts(parts, body)).await?)
+}
+
+#[cfg(unix)]
+async fn opened(socket: &str) -> io::Result<Stream> {
+    Stream::connect(socket).await
+}
+
+#[cfg(windows)]
+async fn opened(pipe: &str) -> io::Result<Stream> {
+    /// `ERROR_PIPE_BUSY`: all of its instances are taken.
+    const BUSY: i32 = 231;
+    loop {
+        match ClientOptions::new().open(pipe) {
+            Err(error) if error.raw_os_error() == Some(BUSY) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+struct Limited {
+    stream: Stream,
+    left: Arc<Mutex<AnswerLimit>>,
+}
+
+impl AsyncRead for Limited {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        Poll::Ready(self.left.lock().take(&buffer.filled()[before..]))
+    }
+}
+
+impl AsyncWrite for Limited {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
