@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use weaver_api::ownership::FINALIZER;
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::alone::OwnOperator;
-use weaver_tests::proxy::{Hook, Hooks};
+use weaver_tests::proxy::Hook;
 use weaver_tests::world::{World, eventually, eventually_within, weaver};
 
 /// A deletion takes no longer, whatever it was refused.
@@ -160,7 +160,7 @@ async fn a_namespace_that_appears_causes_no_reconciliation_for_an_account_withou
     // server gets further tries, each with a tenant of its own that guesses one name: several would be tried again one
     // after the other.
     const PAUSES: [(usize, u64); 3] = [(6, 20), (6, 20), (7, 40)];
-    let alone = OwnOperator::start_with(|_| Hooks::none(), &["--retry", "3600", "--watch", "300"]).await;
+    let alone = OwnOperator::direct(&["--retry", "3600", "--watch", "300"]).await;
     let audit = alone.own.audit();
     let world = alone.world("appears");
     let mut teams = Vec::new();

@@ -6,7 +6,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -20,7 +19,6 @@ use weaver_installer as installer;
 use weaver_tests::agent::AgentScene;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::own::OwnServer;
-use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
 
 /// As many as there are files for a program that systemd started, and some more.
@@ -125,7 +123,7 @@ async fn attack(address: SocketAddr, path: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_files_leave_the_operator_alive_to_its_probes_own_server() {
-    let alone = OwnOperator::start(|_: Client| Hooks::none()).await;
+    let alone = OwnOperator::direct(&[]).await;
     let world = alone.world("neighbour-pages");
     let address = pages(&alone.own.dir().join("operator.log")).await;
     few_files(alone.operator.pid());

@@ -11,7 +11,6 @@ use weaver_api::ownership::{Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, UPSTREAM_
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::person::refusal;
-use weaver_tests::proxy::Hooks;
 use weaver_tests::tenant::ACCOUNT;
 use weaver_tests::world::{World, eventually, given};
 
@@ -88,7 +87,7 @@ async fn a_source_that_someone_marked_as_a_copy_is_neither_written_nor_deleted()
 /// An administrator who reads it decides what is deleted.
 #[tokio::test]
 async fn a_log_calls_nothing_a_copy_of_upstreams_that_a_spec_only_names_own_server() {
-    let alone = OwnOperator::start(|_| Hooks::none()).await;
+    let alone = OwnOperator::direct(&[]).await;
     let world = alone.world("hearsay");
     let (team, victim) = (world.tenant().await, world.namespace("victim").await);
     let mut spec = world.spec(&team, &["kube-system", &victim]);

@@ -18,7 +18,6 @@ use weaver_installer::deletions;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::own::OwnServer;
 use weaver_tests::person::{ClusterUser, refusal};
-use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually, given};
 
 /// A server with the policy, and someone there who may not impersonate anyone.
@@ -239,7 +238,7 @@ async fn the_operator_holds_and_releases_without_the_right_to_impersonate_anyone
     })
     .await;
 
-    let _alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
+    let _alone = OwnOperator::direct_on(own, &[]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
     world.holds(&foo, "settings", &[("a", "1")]).await;
     raw.delete("odd", &DeleteParams::default()).await.unwrap();

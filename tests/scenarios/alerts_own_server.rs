@@ -28,7 +28,7 @@ async fn leads(operator: &OperatorProcess) {
 
 #[tokio::test]
 async fn no_one_leads_two_lead_everything_is_paused() {
-    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let mut alone = OwnOperator::direct(&["--lease", "12"]).await;
     let mut observer = AlertObserver::new(&LEADING);
     let world = alone.world("alerts-leading");
     world.synced().await;
@@ -53,7 +53,7 @@ async fn no_one_leads_two_lead_everything_is_paused() {
 
 #[tokio::test]
 async fn what_tenants_lack_or_fight_over() {
-    let alone = OwnOperator::start(|_| Hooks::none()).await;
+    let alone = OwnOperator::direct(&[]).await;
     let mut observer = AlertObserver::new(&TENANTS);
     let world = alone.world("alerts-tenants");
     let (team, foo) = world.synced().await;

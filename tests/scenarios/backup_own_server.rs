@@ -9,7 +9,6 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use weaver_tests::alone::OwnOperator;
-use weaver_tests::proxy::Hooks;
 use weaver_tests::terminal::Terminal;
 use weaver_tests::world::{eventually, given};
 
@@ -20,7 +19,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[tokio::test]
 async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
-    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let mut alone = OwnOperator::direct(&["--lease", "12"]).await;
     let world = alone.world("backup");
     let (team, foo) = world.synced().await;
     let (bar, later) = (world.target(&team, "bar").await, world.target(&team, "later").await);
@@ -140,7 +139,7 @@ fn said(output: &Output) -> String {
 /// The datastore is copied while the server runs and is written to; then the server's data is lost.
 #[tokio::test]
 async fn a_backup_of_a_running_server_brings_back_its_ca_its_objects_and_its_operator() {
-    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let mut alone = OwnOperator::direct(&["--lease", "12"]).await;
     let world = alone.world("restored");
     let (team, foo) = world.synced().await;
     let node = Node::of(&alone);

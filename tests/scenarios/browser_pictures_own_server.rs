@@ -4,12 +4,11 @@ use serde_json::json;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::browser::{Browser, LOOKS};
 use weaver_tests::cli::weaver_on;
-use weaver_tests::proxy::Hooks;
 use weaver_tests::ui::Ui;
 
 #[tokio::test]
 async fn the_pictures_in_the_documentation_are_of_this_build() {
-    let alone = OwnOperator::start(|_| Hooks::none()).await;
+    let alone = OwnOperator::direct(&[]).await;
     let world = alone.world("pictures");
     let (team, foo) = world.synced().await;
     let (bar, baz, new) =

@@ -24,7 +24,7 @@ async fn becomes(operator: &OperatorProcess, ready: bool, words: &str) -> Value 
 
 #[tokio::test]
 async fn a_candidate_is_well_and_a_leader_says_what_it_does() {
-    let alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+    let alone = OwnOperator::direct(&["--lease", "12"]).await;
     let world = alone.world("health");
     world.synced().await;
     let report = becomes(&alone.operator, true, "leading").await;

@@ -12,7 +12,7 @@ use kube::api::{Api, DeleteParams};
 use weaver_api::lease::{CANDIDATES_ANNOTATION, PRIORITY_ANNOTATION};
 use weaver_tests::alone::{OperatorProcess, OwnOperator};
 use weaver_tests::audit;
-use weaver_tests::proxy::{Hook, Hooks};
+use weaver_tests::proxy::Hook;
 use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually, eventually_within};
 
@@ -68,7 +68,7 @@ async fn edit(world: &World, (team, foo): &(String, String), value: &str) {
 
 #[tokio::test]
 async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended() {
-    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
+    let mut alone = OwnOperator::direct(&SHORT).await;
     let world = alone.world("lease");
     let namespaces = copied(&world).await;
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
@@ -101,7 +101,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
 
 #[tokio::test]
 async fn two_that_are_started_at_once_do_not_both_write() {
-    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
+    let mut alone = OwnOperator::direct(&SHORT).await;
     alone.operator.kill();
     let world = alone.world("lease-at-once");
     alone.restart_operator();
@@ -280,7 +280,7 @@ async fn it_is_renewed_after_two_thirds_of_its_time_and_by_one_write_each() {
 
 #[tokio::test]
 async fn standalone_takes_no_lease_and_says_so() {
-    let alone = OwnOperator::start_with(|_| Hooks::none(), &["--standalone"]).await;
+    let alone = OwnOperator::direct(&["--standalone"]).await;
     let world = alone.world("lease-standalone");
     copied(&world).await;
     assert!(alone.operator.log().contains("running without leader election"), "{}", alone.operator.log());

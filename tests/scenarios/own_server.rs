@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use weaver_api::ownership::SYNC_UID_LABEL;
 use weaver_tests::alone::OwnOperator;
-use weaver_tests::proxy::{Hook, Hooks};
+use weaver_tests::proxy::Hook;
 use weaver_tests::world::{World, eventually};
 
 /// Once, before the first request of `method` on `…/namespaces/<target>/configmaps…`, replaces whatever is there by
@@ -107,14 +107,9 @@ async fn own_server_an_object_that_appears_before_the_delete_stays() {
     scene.theirs_stands().await;
 }
 
-/// A hook that does nothing.
-fn bystander(_: Client) -> Hooks {
-    Hooks::none()
-}
-
 #[tokio::test]
 async fn own_server_a_namespace_dropped_while_the_operator_was_down_loses_its_copy() {
-    let mut alone = OwnOperator::start(bystander).await;
+    let mut alone = OwnOperator::direct(&[]).await;
     let world = alone.world("down");
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
@@ -133,7 +128,7 @@ async fn own_server_a_namespace_dropped_while_the_operator_was_down_loses_its_co
 
 #[tokio::test]
 async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
-    let mut alone = OwnOperator::start(bystander).await;
+    let mut alone = OwnOperator::direct(&[]).await;
     let world = alone.world("restart");
     let (team, foo) = world.synced().await;
     alone.own.server.restart().unwrap();
@@ -148,7 +143,7 @@ async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
 
 #[tokio::test]
 async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patience() {
-    let alone = OwnOperator::start_with(bystander, &["--cleanup-patience", "3600"]).await;
+    let alone = OwnOperator::direct(&["--cleanup-patience", "3600"]).await;
     let world = alone.world("going");
     let (team, foo) = world.synced().await;
     world.revoke(&foo).await;
@@ -166,7 +161,7 @@ async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patien
 
 #[tokio::test]
 async fn own_server_a_deleted_resource_without_rights_waits_for_its_patience_and_is_then_released() {
-    let alone = OwnOperator::start(bystander).await;
+    let alone = OwnOperator::direct(&[]).await;
     let world = alone.world("patience");
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);

@@ -12,7 +12,6 @@ use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit;
 use weaver_tests::operator_rights::grant_all_but;
 use weaver_tests::own::OwnServer;
-use weaver_tests::proxy::Hooks;
 use weaver_tests::rbac::{RbacRight, granted};
 use weaver_tests::resources;
 use weaver_tests::tokens::spec;
@@ -141,7 +140,7 @@ async fn odd(own: &OwnServer, world: &World, team: &str) {
 
 #[tokio::test]
 async fn every_right_is_used_and_nothing_else_is_asked_for() {
-    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
+    let mut alone = OwnOperator::direct(&SHORT).await;
     let world = alone.world("rights-used");
     let scene = RbacScene::made(&alone.own, &world).await;
     // Its lease is its predecessor's now.
@@ -219,7 +218,7 @@ async fn each_right_that_is_missing_is_named() {
         rights.iter().map(|right| (right.resource.as_str(), right.verb.as_str())).collect();
     assert_eq!(in_table, in_manifest);
 
-    let mut alone = OwnOperator::start_with(|_| Hooks::none(), &SHORT).await;
+    let mut alone = OwnOperator::direct(&SHORT).await;
     let world = alone.world("rights-missing");
     let scene = RbacScene::made(&alone.own, &world).await;
     for (number, (resource, verb, cause, words)) in MISSING.into_iter().enumerate() {

@@ -6,7 +6,6 @@ use weaver_api::v1alpha1;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::cli::{ended, weaver_on};
 use weaver_tests::own::OwnServer;
-use weaver_tests::proxy::Hooks;
 use weaver_tests::releases::{another_release, change_to, server, stored, this_release};
 use weaver_tests::world::eventually;
 
@@ -49,7 +48,7 @@ async fn what_programs_of_another_release_made_is_neither_lost_nor_written_again
 }
 
 async fn nothing_is_lost_or_written_again(own: OwnServer) {
-    let mut alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
+    let mut alone = OwnOperator::direct_on(own, &[]).await;
     let world = alone.world("last-release");
     let (team, foo) = world.synced().await;
     let bar = world.target(&team, "bar").await;
@@ -127,7 +126,7 @@ async fn nothing_is_lost_or_written_again(own: OwnServer) {
 async fn operator_and_weaver_of_today_work_on_the_definitions_of_the_last_release() {
     let own = OwnServer::start().await;
     install_released(&own);
-    let alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
+    let alone = OwnOperator::direct_on(own, &[]).await;
     let world = alone.world("skew");
     let (team, foo) = world.synced().await;
     let bar = world.target(&team, "bar").await;

@@ -86,7 +86,7 @@ async fn killed_between_minting_and_writing_the_next_one_finishes() {
 async fn renewals_leave_no_gap_and_make_no_storm() {
     // Eight of them are more than an hour of the shortest tokens has.
     const RENEWALS: u64 = 8;
-    let alone = OwnOperator::start_with(|_| Hooks::none(), &["--service-token-age", "6"]).await;
+    let alone = OwnOperator::direct(&["--service-token-age", "6"]).await;
     let world = alone.world("token-renewal");
     let team = team_with_robot(&world).await;
     world.service_token(&team, "tokens", &[("a", "robot"), ("b", "robot")]).await;

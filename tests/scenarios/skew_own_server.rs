@@ -13,7 +13,7 @@ use weaver_tests::alone::OwnOperator;
 use weaver_tests::audit;
 use weaver_tests::cli::{ended, weaver_of, weaver_on};
 use weaver_tests::own::OwnServer;
-use weaver_tests::proxy::{Hook, Hooks};
+use weaver_tests::proxy::Hook;
 use weaver_tests::releases::{another_release, change_to, server, stored, this_release};
 use weaver_tests::resources;
 use weaver_tests::sync_kinds::SyncedKind;
@@ -25,7 +25,7 @@ const SHORT: [&str; 2] = ["--lease", "12"];
 /// What both releases know works: syncs of both kinds are reconciled, and `weaver` of each creates, changes, shows,
 /// explains and deletes.
 async fn what_both_know_works(own: OwnServer) {
-    let mut alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
+    let mut alone = OwnOperator::direct_on(own, &[]).await;
     let world = alone.world("skew");
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
@@ -112,7 +112,7 @@ async fn our_webhook_and_operator_work_on_definitions_of_another_release_and_the
 async fn an_operator_of_another_release_and_ours_share_the_lease_whichever_leads() {
     for (first, second) in [(another_release(), this_release()), (this_release(), another_release())] {
         let own = server(&this_release(), &this_release(), &first).await;
-        let mut alone = OwnOperator::on(own, |_| Hooks::none(), &SHORT).await;
+        let mut alone = OwnOperator::direct_on(own, &SHORT).await;
         let world = alone.world("skew-lease");
         let (team, foo) = world.synced().await;
         alone.own.programs = second;

@@ -14,7 +14,6 @@ use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::v1beta1::NodeReport;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::cli::{Said, drawn, ended, weaver_on};
-use weaver_tests::proxy::Hooks;
 use weaver_tests::sync_kinds::SyncedKind;
 use weaver_tests::world::{World, eventually};
 
@@ -30,7 +29,7 @@ struct Cluster {
 
 impl Cluster {
     async fn start(name: &str) -> Self {
-        let alone = OwnOperator::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
+        let alone = OwnOperator::direct(&["--lease", "12"]).await;
         let world = alone.world(name);
         let (team, foo) = world.synced().await;
         world.grant_writer(&team, "tokens").await;

@@ -6,7 +6,6 @@ use weaver_api::ownership::{FINALIZER, SYNC_UID_LABEL};
 use weaver_api::{v1alpha1, v1beta1};
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::own::OwnServer;
-use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
 
 const UPSTREAM: &str = "configmapsync.io/finalizer";
@@ -54,7 +53,7 @@ impl Upstream {
         let status = json!({"status": {"test": "kept"}});
         old.patch_status("sync", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
         own.install().await.unwrap();
-        let alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
+        let alone = OwnOperator::direct_on(own, &[]).await;
         Self { alone, world, team, foo, bar }
     }
 }
@@ -192,7 +191,7 @@ async fn an_object_of_a_newer_release_is_reported_and_blinds_no_one() {
             .iter()
             .any(|one| one.warnings.iter().any(|words| words.contains("conflictPolicy")))
     );
-    let _alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
+    let _alone = OwnOperator::direct_on(own, &[]).await;
 
     world.config_map(&team, "settings", &[("a", "1")]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
@@ -234,7 +233,7 @@ async fn an_object_that_an_older_release_accepted_is_reported_and_can_still_be_w
     spec["resyncSeconds"] = json!(10);
     create_when_accepted(&own, &team, "large", spec).await;
     own.install().await.unwrap();
-    let _alone = OwnOperator::on(own, |_| Hooks::none(), &[]).await;
+    let _alone = OwnOperator::direct_on(own, &[]).await;
     let ready = world.condition(&team, "large", "Ready", "False", "InvalidSpec").await;
     for words in ["spec.targets.namespaces", "1001", "spec.resyncSeconds"] {
         assert!(ready.message.contains(words), "{words:?} is not in: {}", ready.message);

@@ -13,12 +13,7 @@ use serde_json::json;
 use weaver_installer as installer;
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::own::OwnServer;
-use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
-
-fn bystander(_: Client) -> Hooks {
-    Hooks::none()
-}
 
 /// A world with one sync created at v1alpha1 and one at v1beta1, both done.
 async fn two_syncs(alone: &OwnOperator, name: &str) -> (World, String, String, String) {
@@ -32,7 +27,7 @@ async fn two_syncs(alone: &OwnOperator, name: &str) -> (World, String, String, S
 
 #[tokio::test]
 async fn without_the_webhook_what_is_stored_at_v1beta1_continues_and_v1alpha1_says_why_not() {
-    let mut alone = OwnOperator::start(bystander).await;
+    let mut alone = OwnOperator::direct(&[]).await;
     let (world, team, foo, bar) = two_syncs(&alone, "webhook-down").await;
     alone.own.webhook.kill();
 
@@ -78,7 +73,7 @@ async fn without_the_webhook_what_is_stored_at_v1beta1_continues_and_v1alpha1_sa
 
 #[tokio::test]
 async fn a_namespace_with_syncs_can_be_deleted_without_the_webhook() {
-    let mut alone = OwnOperator::start(bystander).await;
+    let mut alone = OwnOperator::direct(&[]).await;
     let (world, team, ..) = two_syncs(&alone, "namespace-goes").await;
     alone.own.webhook.kill();
     let namespaces: Api<Namespace> = Api::all(world.client.clone());

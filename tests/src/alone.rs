@@ -15,8 +15,8 @@ use crate::tenant::may;
 use crate::wire::Link;
 use crate::world::{World, eventually};
 
-/// A disposable server with our definitions and RBAC, and an operator that connects to it through a proxy or over a
-/// wire.
+/// A disposable server with our definitions and RBAC, and an operator that connects to it directly, through a proxy or
+/// over a wire.
 pub struct OwnOperator {
     /// Before the server, in whose directory its log is.
     pub operator: OperatorProcess,
@@ -155,6 +155,17 @@ impl Drop for OperatorProcess {
 }
 
 impl OwnOperator {
+    /// Starts everything, with these flags of the operator. A proxy that does nothing would take as much of a processor
+    /// as the operator does.
+    pub async fn direct(flags: &[&str]) -> Self {
+        Self::direct_on(installed().await, flags).await
+    }
+
+    /// The same on a server where the definitions are installed already.
+    pub async fn direct_on(own: OwnServer, flags: &[&str]) -> Self {
+        Self::by(direct_way(&own), own, flags, None).await
+    }
+
     /// Starts everything; each request of the operator passes `hook` first.
     pub async fn start<H: Into<Hooks>>(hook: impl FnOnce(Client) -> H) -> Self {
         Self::start_with(hook, &[]).await
@@ -200,8 +211,7 @@ impl OwnOperator {
 
     /// Starts another operator next to the first, which connects to the server directly, not through the proxy.
     pub async fn another_operator(&self, name: &str, flags: &[&str]) -> OperatorProcess {
-        let way = self.own.cluster_at(([127, 0, 0, 1], self.own.server.port()).into());
-        let kubeconfig = json!(self.own.operator_kubeconfig(way).await).to_string();
+        let kubeconfig = json!(self.own.operator_kubeconfig(direct_way(&self.own)).await).to_string();
         std::fs::write(self.own.dir().join(format!("{name}.kubeconfig")), kubeconfig).unwrap();
         OperatorProcess::start(&self.own, name, owned(flags))
     }
@@ -215,6 +225,11 @@ impl OwnOperator {
 
 fn owned(flags: &[&str]) -> Vec<String> {
     flags.iter().map(|flag| (*flag).to_owned()).collect()
+}
+
+/// The way to the server through nothing.
+fn direct_way(own: &OwnServer) -> Cluster {
+    own.cluster_at(([127, 0, 0, 1], own.server.port()).into())
 }
 
 /// A server with our definitions.
