@@ -42,7 +42,6 @@ const (
 	keepAliveLimit = 20 * time.Second
 	maxRequest     = 3 << 19 // etcd's limit, 1.5 MiB
 	grpcOverhead   = 512 << 10
-	gracefulStop   = 2 * time.Second
 )
 
 // Datastore is a running kine.
@@ -74,18 +73,17 @@ func StartDatastore(ctx context.Context, serverDir string) (Datastore, error) {
 	}
 	server := grpcServer()
 	kine.New(backend, "unix", notifyInterval, etcdVersion).Register(server)
-	done.Go(func() {
+	go func() {
 		if err := server.Serve(listener); err != nil {
 			logrus.Errorf("kine: %v", err)
 		}
-	})
-	// The database closes when the last request is answered.
+	}()
+	// The watches end with the database: see the order of the ends in the package server.
 	go func() {
 		<-ctx.Done()
-		timer := time.AfterFunc(gracefulStop, server.Stop)
-		defer timer.Stop()
-		server.GracefulStop()
 		stopBackend()
+		done.Wait()
+		server.Stop()
 	}()
 	endpoint := "unix://" + socket
 	logrus.Infof("Kine available at %s", endpoint)

@@ -12,8 +12,8 @@ import (
 const (
 	frontPatience       = 600 * time.Millisecond
 	controllersPatience = 800 * time.Millisecond
-	apiPatience         = 1000 * time.Millisecond
-	kinePatience        = 2300 * time.Millisecond // its own grace is 2 s
+	apiPatience         = 100 * time.Millisecond // it is asked and not waited for
+	kinePatience        = 2300 * time.Millisecond
 )
 
 // stack holds running parts, the last started on top.
