@@ -1,12 +1,11 @@
-//! The Helm chart on a real API server: what it is made of, that each of its values is accepted, and a release from its
-//! installation over an upgrade to its removal.
+//! The Helm chart on a real API server: that each of its values is accepted, and a release from its installation over
+//! an upgrade to its removal.
 //!
 //! No kubelet is here. The Job of the chart's hook is run as a process and then said to be complete, as a
 //! kubelet and the controller of Jobs would say.
 
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 
@@ -29,59 +28,6 @@ use weaver_tests::world::{World, eventually};
 const NAMESPACE: &str = weaver_api::OPERATOR_NAMESPACE;
 /// Of the hook, of its account and of what binds both.
 const JOB: &str = "weaver-installer";
-
-/// Labels by which Helm and kustomize say what an object is part of.
-const PART_OF: [&str; 3] = ["app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "helm.sh/chart"];
-
-fn kustomized(own: &OwnServer, directory: &str) -> Vec<Value> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(directory);
-    serde_saphyr::from_multiple(&own.kubectl(&["kustomize", directory.to_str().unwrap()])).unwrap()
-}
-
-/// By kind, namespace and name, without what is Helm's, and without what values set that no manifest has.
-fn compared(objects: Vec<Value>) -> BTreeMap<String, Value> {
-    let mut all = BTreeMap::new();
-    for mut object in objects {
-        let metadata = object["metadata"].as_object_mut().unwrap();
-        metadata.remove("annotations");
-        let labels = metadata.remove("labels").unwrap_or_default();
-        let mut labels = labels.as_object().cloned().unwrap_or_default();
-        labels.retain(|label, _| !PART_OF.contains(&label.as_str()));
-        metadata.insert("labels".into(), json!(labels));
-        for pod in ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"] {
-            if let Some(container) = object.pointer_mut(&format!("{pod}/containers/0")) {
-                let container = container.as_object_mut().unwrap();
-                container.remove("imagePullPolicy");
-                container.remove("env");
-            }
-        }
-        let id =
-            format!("{} {} {}", object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]);
-        assert_eq!(all.insert(id.clone(), object), None, "{id} twice");
-    }
-    all.remove("\"Namespace\" null \"config-weaver\"");
-    all
-}
-
-#[tokio::test]
-async fn the_chart_is_what_the_manifests_are_with_the_same_rights() {
-    let own = OwnServer::start().await;
-    let mut made = compared(objects(own.dir(), &[]));
-    // A hook, for ports that are corrected by an upgrade; else it is the policy of the release.
-    let id = |name: &str| format!("\"NetworkPolicy\" \"config-weaver\" \"{name}\"");
-    let hook = made.remove(&id("weaver-installer-hook")).unwrap();
-    assert_eq!(hook["spec"], made[&id("weaver-installer")]["spec"]);
-    let applied = compared([kustomized(&own, "kubernetes"), kustomized(&own, "installer")].concat());
-    assert_eq!(made.keys().collect::<Vec<_>>(), applied.keys().collect::<Vec<_>>());
-    for (id, object) in &applied {
-        assert_eq!(&made[id], object, "{id}");
-    }
-    let made = compared(objects(
-        own.dir(),
-        &["--set", "operator.namespaces={team-a,team-b}", "--set", "installer.enabled=false"],
-    ));
-    assert_eq!(made, compared(kustomized(&own, "namespaced")));
-}
 
 #[tokio::test]
 async fn the_api_server_accepts_the_chart_with_each_value_and_helm_names_what_is_wrong() {

@@ -5,14 +5,11 @@
 //! the files and variables by which a pod finds the API server.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::{Api, DeleteParams, PostParams};
-use kube::core::{GroupVersionKind, TypeMeta};
-use kube::discovery::pinned_kind;
 use serde_json::{Value, json};
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
 use weaver_devstack::ports;
@@ -72,38 +69,6 @@ async fn the_manifests_apply_and_a_second_time_nothing_changes() {
 fn unchanged(own: &OwnServer) {
     let again = kustomized(own, "apply", &[]);
     assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
-}
-
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
-
-#[tokio::test]
-async fn every_file_below_deploy_is_yaml_of_kinds_that_the_api_server_knows() {
-    let own = OwnServer::start().await;
-    own.install().await.unwrap();
-    let mut seen = 0;
-    // `monitoring.rs` and `helm_own_server.rs` judge what is not for the API server as it is.
-    let elsewhere = ["monitoring", "chart"].map(|name| deploy().join(name));
-    for path in files(&deploy()) {
-        if elsewhere.iter().any(|other| path.starts_with(other)) {
-            continue;
-        }
-        match path.extension().and_then(OsStr::to_str) {
-            Some("yaml") if path.file_name() != Some(OsStr::new("kustomization.yaml")) => {}
-            Some("yaml" | "md" | "txt") => continue,
-            _ => panic!("what is {}?", path.display()),
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        for object in serde_saphyr::from_multiple::<TypeMeta>(&text).unwrap() {
-            let kind = GroupVersionKind::try_from(&object).unwrap();
-            let known = pinned_kind(&own.client, &kind).await;
-            assert!(known.is_ok(), "{}: {kind:?}", path.display());
-            seen += 1;
-        }
-    }
-    assert!(seen > 20, "only {seen} objects");
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ mod kubeconfig;
 mod kubernetes_own_server;
 mod lease_own_server;
 mod lifecycle;
+mod manifests;
 mod merging;
 mod metrics;
 mod node_rights_own_server;
