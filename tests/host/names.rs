@@ -35,7 +35,15 @@ mod own_server {
 
     impl Scene {
         fn start(names: &[&str]) -> Self {
+            Self::start_with(names, "")
+        }
+
+        /// With this drop-in from its first start on.
+        fn start_with(names: &[&str], drop_in: &str) -> Self {
             let dir = tempfile::tempdir_in(files::scratch()).unwrap();
+            let drop_ins = dir.path().join("k3s/config.yaml.d");
+            fs::create_dir_all(&drop_ins).unwrap();
+            fs::write(drop_ins.join("50.yaml"), drop_in).unwrap();
             let options = ServerOptions::new(dir.path()).tls_sans(names.iter().copied());
             let binary = ServerBinary::from_environment().unwrap();
             let server = Server::start(&binary, options).unwrap();
@@ -204,11 +212,11 @@ mod own_server {
     /// Each combination of asked for, served and used has its verdict on either side, and its remedy.
     #[test]
     fn asked_served_and_used() {
-        let scene = Scene::start(&["asked-served-used.test", "asked-served.test"]);
-        scene.drop_in("50.yaml", "tls-san+: [served-used.test, served.test]\n");
-        assert_eq!(scene.repair(&[]).0, Some(0));
+        let scene = Scene::start_with(
+            &["asked-served-used.test", "asked-served.test"],
+            "tls-san+: [served-used.test, served.test]\n",
+        );
         scene.drop_in("50.yaml", "tls-san+: [asked-used.test, asked.test]\n");
-        let _ = scene.systemd.calls();
 
         let on_the_pi = |code: &str| {
             let finding = scene.findings().into_iter().filter(|finding| finding["code"] == code);
@@ -261,16 +269,13 @@ mod own_server {
 
     #[test]
     fn a_name_gets_out_and_what_laptops_have_continues_working() {
-        let scene = Scene::start(&["pi.example"]);
-        scene.drop_in("50.yaml", "tls-san+: [old.example]\n");
-        assert_eq!(scene.repair(&[]).0, Some(0));
+        let scene = Scene::start_with(&["pi.example"], "tls-san+: [old.example]\n");
         let laptop = scene.laptops_kubeconfig();
         for (name, want) in [("old.example", "remove it from "), ("kubernetes", "k3s adds itself")] {
             let (code, said) = scene.repair(&["--remove", name]);
             assert_eq!(code, Some(2), "{said}");
             assert!(said.contains(want), "{said}");
         }
-        let _ = scene.systemd.calls();
 
         scene.drop_in("50.yaml", "");
         assert_eq!(scene.codes(), ["T-03"]);
