@@ -89,6 +89,8 @@ async fn a_namespace_that_is_born_without_consent_never_holds_a_copy() {
         for number in 0_u64.. {
             let now = json!({"metadata": {"annotations": {SYNC_NOW_ANNOTATION: number.to_string()}}});
             syncs.patch("sync", &PatchParams::default(), &Patch::Merge(now)).await.unwrap();
+            // However many there are, the operator looks twice a second (`withstands.rs`).
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
