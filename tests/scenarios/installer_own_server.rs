@@ -15,6 +15,9 @@ use weaver_tests::world::{eventually, given};
 
 const SYNCS: &str = "configmapsyncs.weaver.example.com";
 
+/// How long a webhook is waited for that does not run; of a server that is ready, nothing else is.
+const BRIEF: Duration = Duration::from_secs(3);
+
 fn definitions(own: &OwnServer) -> Api<CustomResourceDefinition> {
     Api::all(own.client.clone())
 }
@@ -101,7 +104,7 @@ async fn without_an_answer_of_the_webhook_no_definition_is_written_and_the_polic
     let mut own = OwnServer::start().await;
     own.webhook.kill();
     let address = own.webhook.address();
-    let error = format!("{:#}", anyhow(own.install().await.unwrap_err()));
+    let error = format!("{:#}", anyhow(own.install_within(BRIEF).await.unwrap_err()));
     assert!(error.contains(&address.url), "{error}");
     for crd in crds::all() {
         let name = crd.metadata.name.unwrap();
@@ -115,7 +118,7 @@ async fn without_an_answer_of_the_webhook_no_definition_is_written_and_the_polic
     // A dead webhook does not prevent restoring it.
     own.webhook.kill();
     policies.delete(accounts::NAME, &DeleteParams::default()).await.unwrap();
-    own.install().await.unwrap_err();
+    own.install_within(BRIEF).await.unwrap_err();
     policies.get(accounts::NAME).await.unwrap();
 }
 

@@ -249,7 +249,7 @@ async fn without_an_operator_the_person_deletes_what_the_ownership_labels_name_a
     // Its lease lasts for 12 s yet, and the foreign finalizer holds one of them for as long as anything is waited for.
     cluster.alone.operator.kill();
     let delete = |seconds| ["uninstall", "--copies", "delete", "--yes", "--wait", seconds];
-    let said = cluster.weaver(&delete("60")).await;
+    let said = cluster.weaver(&delete("40")).await;
     assert!(said.out.contains("its copies stay: spec.deletionPolicy: Orphan"), "{said:?}");
     assert!(!said.done && said.err.contains("finalizer example.com/theirs holds it"), "{said:?}");
     let world = &cluster.world;

@@ -115,8 +115,15 @@ impl OwnServer {
     /// # Errors
     /// What the installer says.
     pub async fn install(&self) -> Result<installer::InstallReport, InstallError> {
-        let options =
-            installer::InstallOptions { prove: installer::Prove::Always, ca_from: None, patience: PATIENCE };
+        self.install_within(PATIENCE).await
+    }
+
+    /// The same, where what is waited for does not come.
+    ///
+    /// # Errors
+    /// What the installer says.
+    pub async fn install_within(&self, patience: Duration) -> Result<installer::InstallReport, InstallError> {
+        let options = installer::InstallOptions { prove: installer::Prove::Always, ca_from: None, patience };
         installer::install(&self.client, &self.webhook.address(), &options, |_| ()).await
     }
 
