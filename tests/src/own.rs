@@ -14,7 +14,7 @@ use kube::api::{Api, PostParams};
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use tempfile::TempDir;
 use weaver_devstack::programs::BuiltPrograms;
-use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
+use weaver_devstack::server::{Server, ServerBinary, ServerOptions, ServerOrigin};
 use weaver_devstack::{files, ports};
 use weaver_installer::{self as installer, InstallError, certificates};
 
@@ -63,21 +63,55 @@ fn of_checkout(bin_dir: &Path) -> BuiltPrograms {
     BuiltPrograms::find(Some(bin_dir), Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))).unwrap()
 }
 
+/// Gives a server the state of one that was started and stopped before: the first start of each would take half a
+/// second of a processor more. The first test makes it, and the others wait for it.
+fn begin_as_started_once(binary: &ServerBinary, data: &Path) {
+    // In memory, with a short path, and removed with the shared server, which does not look at it.
+    let once = given("WEAVER_TEST_DIR").join("data").canonicalize().unwrap().join("once");
+    std::fs::create_dir_all(&once).unwrap();
+    let lock = File::create(once.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let (stack, is_made) = (once.join("stack"), once.join("made"));
+    if !is_made.exists() {
+        // The test that began it may have been killed.
+        let _ = std::fs::remove_dir_all(&stack);
+        Server::start(binary, ServerOptions::new(&stack)).unwrap().stop().unwrap();
+        File::create(&is_made).unwrap();
+    }
+    drop(lock);
+    std::fs::create_dir_all(data).unwrap();
+    let state = stack.join("data/server");
+    assert!(Command::new("cp").arg("-a").args([state.as_path(), data]).status().unwrap().success());
+}
+
 impl OwnServer {
     /// Starts both, the server with its audit log.
     pub async fn start() -> Self {
         let binary = ServerBinary::from_environment().unwrap();
-        Self::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), ServerOptions::audit).await
+        let dir = tempfile::tempdir_in(files::scratch()).unwrap();
+        if binary.origin == ServerOrigin::Testbed {
+            begin_as_started_once(&binary, &dir.path().join("data"));
+        }
+        Self::start_in(dir, &binary, &given("WEAVER_TEST_BIN_DIR"), ServerOptions::audit).await
     }
 
-    /// Starts this server, and the webhook of our programs in `bin_dir`.
+    /// Starts this server for the first time, and the webhook of our programs in `bin_dir`.
     pub async fn start_with(
         binary: &ServerBinary,
         bin_dir: &Path,
         options: impl FnOnce(ServerOptions) -> ServerOptions,
     ) -> Self {
-        let programs = of_checkout(bin_dir);
         let dir = tempfile::tempdir_in(files::scratch()).unwrap();
+        Self::start_in(dir, binary, bin_dir, options).await
+    }
+
+    async fn start_in(
+        dir: TempDir,
+        binary: &ServerBinary,
+        bin_dir: &Path,
+        options: impl FnOnce(ServerOptions) -> ServerOptions,
+    ) -> Self {
+        let programs = of_checkout(bin_dir);
         let server = Server::start(binary, options(ServerOptions::new(dir.path()))).unwrap();
         let client = client_of(&server.kubeconfig()).await;
         let mut webhook = OwnWebhook {
