@@ -122,8 +122,8 @@ case ${1-all} in
     echo "== Rust tests, inside a fresh stack ($SECONDS s so far)"
     trap - EXIT
     # API servers of tests end after seconds: memory is cheaper than collecting it. The shared one, which does not, may
-    # take 1.5 GB.
-    exec env GOGC=1000 "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \
+    # take 1.5 GB. And nextest starts each test by itself instead of through another nextest, which is for Ctrl-Z.
+    exec env GOGC=1000 NEXTEST_DOUBLE_SPAWN=0 "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \
       "$nextest" nextest run --locked --workspace
     ;;
   lint) lint ;;
