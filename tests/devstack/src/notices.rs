@@ -1,7 +1,8 @@
 //! Readiness as systemd services tell it: `READY=1` to `NOTIFY_SOCKET`.
 //!
 //! A notice only wakes the one who waits; whether the API server serves is
-//! still asked of itself, so a forged notice does no harm.
+//! still asked of itself, so a forged notice does no harm. Only where a test
+//! has started our testbed is its word enough.
 //! The socket has an abstract name: no file to clean up, no limit of length.
 
 use std::ffi::OsString;
@@ -37,6 +38,18 @@ impl Notices {
         format!("@{}", self.name).into()
     }
 
+    /// Forgets what an earlier process has sent, and no one has waited for.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn forget(&self) -> Result<()> {
+        let blocks =
+            |it_does: bool| self.socket.set_nonblocking(!it_does).context("cannot receive readiness notices");
+        blocks(false)?;
+        while self.socket.recv(&mut [0_u8; 4096]).is_ok() {}
+        blocks(true)
+    }
+
     /// Waits for the next notice, at most `patience`; whether it says ready.
     ///
     /// # Errors
@@ -70,5 +83,13 @@ mod tests {
             assert_eq!(notices.ready(Duration::from_secs(10)).unwrap(), ready, "{text}");
         }
         assert!(!notices.ready(Duration::from_millis(1)).unwrap());
+        // Of a process that has ended before anyone waited for it.
+        for _ in 0..2 {
+            sender.send_to_addr(b"READY=1", &to).unwrap();
+        }
+        notices.forget().unwrap();
+        assert!(!notices.ready(Duration::from_millis(1)).unwrap());
+        sender.send_to_addr(b"READY=1", &to).unwrap();
+        assert!(notices.ready(Duration::from_secs(10)).unwrap());
     }
 }

@@ -132,6 +132,9 @@ impl Server {
         // said that it is ready, and now and then in case that was missed.
         const ASK_ANYWAY: Duration = Duration::from_secs(10);
         let begun = Instant::now();
+        // The testbed has asked itself before it says so, and each test with a server of its own would start kubectl.
+        let is_believed =
+            self.binary.origin == ServerOrigin::Testbed && self.options.lifetime == Lifetime::Bound;
         let kubectl = self.kubectl();
         let mut asked = begun;
         let mut last_answer = String::new();
@@ -140,6 +143,9 @@ impl Server {
                 bail!("the API server ended ({status}); {}", self.explain());
             }
             let reported = self.notices.ready(Duration::from_millis(200))?;
+            if reported && is_believed {
+                return Ok(());
+            }
             if reported || asked.elapsed() >= ASK_ANYWAY {
                 match kubectl.ready() {
                     Ok(()) => return Ok(()),
@@ -298,8 +304,9 @@ fn begin(
     port: u16,
     notices: &Notices,
 ) -> Result<Started> {
-    // Who reads it early must not find that of an earlier start.
+    // What is read early must not be of an earlier start, nor the notice that is waited for.
     files::remove(&layout.admin_kubeconfig())?;
+    notices.forget()?;
     let isolated = binary.origin != ServerOrigin::Testbed && nix::unistd::Uid::effective().is_root();
     let private_etc = isolated.then(|| layout.dir().join("k3s/etc"));
     if let Some(mount_point) = &private_etc {
