@@ -84,7 +84,7 @@ async fn a_second_install_writes_nothing_and_a_drifted_ca_bundle_is_repaired() {
 #[tokio::test]
 async fn a_definition_applied_by_hand_fails_closed_until_the_installer_has_run() {
     let own = OwnServer::start().await;
-    own.apply("deploy/crds/configmapsyncs.yaml");
+    own.apply("deploy/crds/configmapsyncs.yaml").await;
     let object = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync", "metadata": {"name": "a"}});
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     let error = eventually("the kind is known", || async {
@@ -228,7 +228,7 @@ async fn someone_elses_definition_of_the_same_name_is_left_alone() {
 #[tokio::test]
 async fn upstreams_objects_are_rewritten_and_only_then_its_version_is_dropped() {
     let mut own = OwnServer::start().await;
-    own.apply("tests/fixtures/upstream-crd.yaml");
+    own.apply("tests/fixtures/upstream-crd.yaml").await;
     for number in 0..20 {
         create_old(&own, &format!("sync-{number}")).await;
     }
@@ -278,7 +278,7 @@ async fn upstreams_objects_are_rewritten_and_only_then_its_version_is_dropped() 
 #[tokio::test]
 async fn a_migration_counts_the_objects_on_a_terminal() {
     let own = OwnServer::start().await;
-    own.apply("tests/fixtures/upstream-crd.yaml");
+    own.apply("tests/fixtures/upstream-crd.yaml").await;
     for number in 0..60 {
         create_old(&own, &format!("sync-{number}")).await;
     }
@@ -293,7 +293,7 @@ async fn a_migration_counts_the_objects_on_a_terminal() {
 #[tokio::test]
 async fn an_install_that_was_killed_at_any_moment_is_done_by_the_next_one() {
     let own = OwnServer::start().await;
-    own.apply("tests/fixtures/upstream-crd.yaml");
+    own.apply("tests/fixtures/upstream-crd.yaml").await;
     create_old(&own, "kept").await;
     let address = own.webhook.address();
     let weaver = |verb: &str| {

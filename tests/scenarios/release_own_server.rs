@@ -12,14 +12,14 @@ use weaver_tests::world::eventually;
 const RELEASED: [&str; 3] = ["configmapsyncs", "servicetokens", "nodereports"];
 
 /// Installs the definitions of the last release as its installer did: with the webhook and the CA to trust.
-fn install_released(own: &OwnServer) {
+async fn install_released(own: &OwnServer) {
     let address = own.webhook.address();
     let webhook = json!([
         {"op": "replace", "path": "/spec/conversion/webhook/clientConfig",
          "value": {"url": address.url, "caBundle": k8s_openapi::ByteString(address.ca_bundle.into_bytes())}},
     ]);
     for name in RELEASED {
-        own.apply(&format!("deploy/crds/released/{name}.yaml"));
+        own.apply(&format!("deploy/crds/released/{name}.yaml")).await;
         let crd = format!("{name}.weaver.example.com");
         own.kubectl(&["patch", "crd", &crd, "--type=json", "-p", &webhook.to_string()]);
         own.kubectl(&["wait", "--for=condition=Established", &format!("crd/{crd}")]);
@@ -36,7 +36,7 @@ async fn create_old(own: &OwnServer, resource: &ApiResource, namespace: &str, na
 #[tokio::test]
 async fn what_the_last_release_made_is_neither_lost_nor_written_again() {
     let own = OwnServer::start().await;
-    install_released(&own);
+    install_released(&own).await;
     nothing_is_lost_or_written_again(own).await;
 }
 
@@ -125,7 +125,7 @@ async fn nothing_is_lost_or_written_again(own: OwnServer) {
 #[tokio::test]
 async fn operator_and_weaver_of_today_work_on_the_definitions_of_the_last_release() {
     let own = OwnServer::start().await;
-    install_released(&own);
+    install_released(&own).await;
     let alone = OwnOperator::direct_on(own, &[]).await;
     let world = alone.world("skew");
     let (team, foo) = world.synced().await;

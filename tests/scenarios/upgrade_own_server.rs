@@ -23,7 +23,7 @@ struct Upstream {
 impl Upstream {
     async fn start(name: &str) -> Self {
         let own = OwnServer::start().await;
-        own.apply("tests/fixtures/upstream-crd.yaml");
+        own.apply("tests/fixtures/upstream-crd.yaml").await;
         // The world is made before ours is installed, so that everything is stored as upstream stored it.
         let world = World::on(own.client.clone(), name, own.logs());
         let team = world.tenant().await;

@@ -196,7 +196,7 @@ impl OwnOperator {
     }
 
     async fn by(way: Cluster, own: OwnServer, flags: &[&str], proxy: Option<Proxy>) -> Self {
-        own.apply("deploy/rbac/operator.yaml");
+        own.apply("deploy/rbac/operator.yaml").await;
         begins_with_its_rights(&own.client).await;
         let kubeconfig = json!(own.operator_kubeconfig(way).await).to_string();
         std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();

@@ -10,8 +10,10 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
+use kube::core::GroupVersionKind;
+use serde_json::Value;
 use tempfile::TempDir;
 use weaver_devstack::programs::BuiltPrograms;
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions, ServerOrigin};
@@ -212,10 +214,22 @@ impl OwnServer {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Applies a manifest of the release of [`OwnServer::programs`].
-    pub fn apply(&self, manifest: &str) {
-        let path = self.programs.source().join(manifest);
-        self.kubectl(&["apply", "--server-side", "-f", path.to_str().unwrap()]);
+    /// Applies a manifest of the release of [`OwnServer::programs`] as `kubectl apply --server-side` would, which takes
+    /// twenty times as much of a processor to find out what a kind is called in a path.
+    pub async fn apply(&self, manifest: &str) {
+        let text = std::fs::read_to_string(self.programs.source().join(manifest)).unwrap();
+        let params = PatchParams::apply("kubectl");
+        for object in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
+            let resource = ApiResource::from_gvk(&kind);
+            let api: Api<DynamicObject> = match &object.metadata.namespace {
+                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+                None => Api::all_with(self.client.clone(), &resource),
+            };
+            let name = object.metadata.name.as_deref().unwrap();
+            api.patch(name, &params, &Patch::Apply(&object)).await.unwrap();
+        }
     }
 }
 

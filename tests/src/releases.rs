@@ -28,7 +28,7 @@ pub async fn change_to(alone: &mut OwnOperator, programs: &BuiltPrograms) -> Sai
     let said = install(&alone.own, programs).await;
     alone.operator.kill();
     alone.own.programs = programs.clone();
-    alone.own.apply("deploy/rbac/operator.yaml");
+    alone.own.apply("deploy/rbac/operator.yaml").await;
     alone.restart_operator();
     said
 }

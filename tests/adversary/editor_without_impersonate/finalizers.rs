@@ -159,7 +159,7 @@ async fn a_pause_is_set_and_lifted_only_by_a_user_who_may_impersonate_the_accoun
 async fn each_write_of_the_operator_is_allowed_to_it_alone_and_no_other_is_own_server() {
     let own = OwnServer::start().await;
     own.install().await.unwrap();
-    own.apply("deploy/rbac/operator.yaml");
+    own.apply("deploy/rbac/operator.yaml").await;
     let world = World::on(own.client.clone(), "operator-writes", own.logs());
     let team = world.namespace("team").await;
     let kubeconfig = own.kubeconfig_of(weaver_api::OPERATOR_NAMESPACE, weaver_api::OPERATOR_ACCOUNT).await;

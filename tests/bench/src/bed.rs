@@ -45,7 +45,7 @@ impl Bed {
         })
         .await;
         own.install().await.context("installing our kinds")?;
-        own.apply("deploy/rbac/operator.yaml");
+        own.apply("deploy/rbac/operator.yaml").await;
         let world = World::on(own.client.clone(), "bench", own.logs());
         let kubeconfig = own.dir().join("operator.kubeconfig");
         let way = own.cluster_at(([127, 0, 0, 1], own.server.port()).into());
