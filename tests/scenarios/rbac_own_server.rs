@@ -240,10 +240,10 @@ async fn each_right_that_is_missing_is_named() {
             }
         })
         .await;
-        grant_all_but(&world, None).await;
     }
     // With all of them it does its work again.
     alone.operator.kill();
+    grant_all_but(&world, None).await;
     alone.restart_operator();
     world.config_map(&scene.team, "settings", &[("a", "at last")]).await;
     world.holds(&scene.foo, "settings", &[("a", "at last")]).await;
