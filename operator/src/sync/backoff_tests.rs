@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMetaExt as _;
+use kube::runtime::watcher::Event;
 use serde_json::json;
 use tokio::time::{Instant, advance};
 use weaver_api::ownership::FINALIZER;
@@ -66,7 +69,7 @@ async fn a_pass_over_slow_targets_ends_in_time_and_the_next_one_continues() {
     for number in 0..COPIES {
         world.put("team-a", &name(number), "x", &json!({"labels": {"share": "true"}}));
     }
-    world.server.answers_late("bar", Duration::from_secs(9));
+    world.server.answers_late("/namespaces/bar/", Duration::from_secs(9));
     let mut spec = spec(&["bar"]);
     spec["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": {"share": "true"}}});
     world.create(&spec, &[FINALIZER]);
@@ -78,4 +81,47 @@ async fn a_pass_over_slow_targets_ends_in_time_and_the_next_one_continues() {
         assert_eq!(made() == COPIES, is_last, "{}", made());
     }
     assert_eq!(world.condition("Ready")["status"], "True");
+}
+
+/// The rights in two thousand namespaces are reviewed, and then again for the search for stale copies.
+#[tokio::test(start_paused = true)]
+async fn slow_reviews_of_rights_end_in_time_and_stop_no_copy_to_a_namespace_that_is_named() {
+    let world = SyncWorld::new(Duration::ZERO).await;
+    for number in 0..2_000 {
+        let meta = ObjectMeta { name: Some(format!("guess-{number}")), ..ObjectMeta::default() };
+        world.hears(Event::Apply(meta.into_response_partial())).await;
+    }
+    world.server.answers_late("/selfsubjectrulesreviews", Duration::from_secs(9));
+    let mut spec = spec(&["foo"]);
+    spec["targets"]["patterns"] = json!(["guess-*"]);
+    world.create(&spec, &[FINALIZER]);
+    let begun = Instant::now();
+    world.reconcile().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_mins(10), "{:?}", begun.elapsed());
+    assert!(world.object("foo", "settings").is_some());
+    let status = world.sync()["status"].to_string();
+    assert!(status.contains("the review of the account's rights took more than 4 min"), "{status}");
+}
+
+/// All are read before anything is copied.
+#[tokio::test(start_paused = true)]
+async fn a_merge_of_slow_sources_ends_in_time_and_makes_no_copy_of_a_part_of_them() {
+    let world = SyncWorld::new(Duration::ZERO).await;
+    for number in 0..200 {
+        world.put("team-a", &format!("source-{number}"), "x", &json!({"labels": {"share": "true"}}));
+    }
+    world.server.answers_late("/configmaps/source-", Duration::from_secs(9));
+    let mut spec = spec(&["foo"]);
+    spec["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": {"share": "true"}}});
+    (spec["merge"], spec["targets"]["name"]) = (json!({}), json!("all"));
+    world.create(&spec, &[FINALIZER]);
+    let begun = Instant::now();
+    world.reconcile().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_mins(10), "{:?}", begun.elapsed());
+    assert_eq!(world.object("foo", "all"), None);
+    let found = world.condition("SourceFound");
+    assert_eq!(
+        (&found["status"], found["message"].as_str().unwrap().starts_with("not read")),
+        (&json!("Unknown"), true)
+    );
 }

@@ -12,6 +12,7 @@ use kube::api::{Api, DeleteParams, GetParams, PostParams, Preconditions, Propaga
 use kube::core::Status;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 use tracing::info;
 use weaver_api::conditions::bounded;
 use weaver_api::kind::ObjectKind;
@@ -34,10 +35,12 @@ const FIELD_MANAGER: &str = "weaver-operator";
 /// What is added where a copy could be made again, and not be updated.
 const REPLACE: &str = "spec.immutablePolicy: Replace deletes such a copy and makes it again";
 
-/// Longest time for the copies of one pass, and again for what it removes. There may be ten thousand requests, each of
-/// which is given up within seconds; and what does not end in half an hour is taken for a reconciliation that hangs, and
-/// ends the operator ([`crate::health`]).
+/// Longest time until the copies of one pass are written, and again for what it removes. There may be ten thousand
+/// requests, each of which is given up within seconds; and what does not end in half an hour is taken for a
+/// reconciliation that hangs, and ends the operator ([`crate::health`]).
 pub(super) const LONGEST_PASS: Duration = Duration::from_mins(8);
+/// Longest time for each look at what there may be thousands of, such as namespaces to review rights in.
+const LONGEST_LOOK: Duration = Duration::from_mins(4);
 
 /// How often one reconciliation judges a target that keeps changing under its hands.
 pub(super) const ROUNDS: usize = 4;
@@ -261,6 +264,15 @@ pub(super) async fn look(objects: &Api<Object>, name: &str, shown: Option<&str>)
         Err(kube::Error::Api(status)) if status.code == GATEWAY_TIMEOUT => objects.get(name).await,
         answer => answer,
     }
+}
+
+/// Gives up `look`, which writes nothing, after [`LONGEST_LOOK`]; `what` it is, for the error.
+pub(super) async fn in_time<T>(
+    what: &str,
+    look: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
+    let late = || CallError::Late(format!("{what} took more than {} min", LONGEST_LOOK.as_secs() / 60));
+    timeout(LONGEST_LOOK, look).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Would the API server take the copy, were nothing there? Then it is what is there that it does not let be updated. It

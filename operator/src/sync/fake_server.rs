@@ -70,9 +70,9 @@ impl FakeServer {
         self.lock().broken.insert(namespace.into());
     }
 
-    /// Answers about objects of this namespace take so long from now on.
-    pub fn answers_late(&self, namespace: &str, after: Duration) {
-        self.lock().slow = Some((namespace.into(), after));
+    /// Answers to requests with this in their path take so long from now on.
+    pub fn answers_late(&self, path: &str, after: Duration) {
+        self.lock().slow = Some((path.into(), after));
     }
 
     /// The next so many questions about all rights in a namespace fail.
@@ -131,8 +131,8 @@ impl FakeServer {
                 let body = body.collect_bytes().await?;
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 let slow = server.lock().slow.clone();
-                if let Some((namespace, after)) = slow
-                    && parts.uri.path().contains(&format!("/namespaces/{namespace}/"))
+                if let Some((path, after)) = slow
+                    && parts.uri.path().contains(&path)
                 {
                     tokio::time::sleep(after).await;
                 }

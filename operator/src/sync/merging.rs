@@ -29,7 +29,8 @@ pub struct MergedSources {
     pub copy: Result<DesiredCopy, SourceState>,
 }
 
-/// Reads the sources `names` and makes them into one copy called `copy_name`.
+/// Reads the sources `names` and makes them into one copy called `copy_name`. Those that were not read when it `is_late`
+/// count as failed.
 pub async fn merge(
     tenant: &TenantClient,
     spec: &ValidSync,
@@ -37,12 +38,18 @@ pub async fn merge(
     (owner, copy_name): (&Owner, &str),
     watches: &SyncWatches,
     names: &[String],
+    is_late: impl Fn() -> bool,
 ) -> MergedSources {
     let mut merging = ContentMerger::new(how, spec.source_kind);
     let (mut sources, mut versions) = (BTreeMap::new(), Versions::new());
     for some in reading_order(how, names).chunks(READS) {
         let shown: Vec<_> = some.iter().map(|(_, name)| watches.source_version(spec, name)).collect();
-        let reads = join_all(some.iter().map(|(_, name)| read(tenant, spec, name, None))).await;
+        let reads = if is_late() {
+            let unread = || SourceState::Failed("not read: the sources before it took too long".into());
+            some.iter().map(|_| SourceRead::nothing(unread())).collect()
+        } else {
+            join_all(some.iter().map(|(_, name)| read(tenant, spec, name, None))).await
+        };
         for (((index, name), shown), read) in some.iter().zip(shown).zip(reads) {
             let SourceRead { source: state, version, absent_keys, content } = read;
             if let Some((content, _)) = content {

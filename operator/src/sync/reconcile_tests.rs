@@ -48,7 +48,7 @@ async fn a_resource_gets_a_finalizer_and_is_synced_and_reported() {
 async fn a_fan_out_that_takes_long_shows_how_far_it_is() {
     let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[FINALIZER]);
-    world.server.answers_late("bar", Duration::from_secs(7));
+    world.server.answers_late("/namespaces/bar/", Duration::from_secs(7));
     let meanwhile = async {
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -13,7 +13,7 @@ use weaver_client::call::{CallError, lookup};
 use weaver_client::pages::each_page;
 use weaver_tenant::TenantClient;
 
-use super::execute::{look, whole};
+use super::execute::{in_time, look, whole};
 use super::outcome::{SourceState, Unlisted};
 use weaver_copies::content::Content;
 use weaver_copies::copy::{DesiredCopy, source_reference};
@@ -52,7 +52,7 @@ pub async fn list(tenant: &TenantClient, spec: &ValidSync) -> ListedSources {
     };
     let objects: Api<PartialObjectMeta<Object>> =
         tenant.namespaced(&spec.source_kind, &spec.source_namespace);
-    let unlisted = match names(&objects, &query(selector)).await {
+    let unlisted = match in_time("the list of the sources", names(&objects, &query(selector))).await {
         Ok(names) if names.len() <= MAX_SOURCES => return ListedSources { names, unlisted: None },
         Ok(_) => Unlisted::TooMany,
         Err(CallError::Forbidden(status)) => Unlisted::Forbidden(status.message),
@@ -97,6 +97,14 @@ pub struct SourceRead {
     pub content: Option<(Content, ObjectMeta)>,
 }
 
+impl SourceRead {
+    /// There is nothing to copy.
+    #[must_use]
+    pub fn nothing(source: SourceState) -> Self {
+        Self { source, version: None, absent_keys: Vec::new(), content: None }
+    }
+}
+
 /// The copy of the source `name`, of which this was read.
 #[must_use]
 pub fn copy(
@@ -112,7 +120,7 @@ pub fn copy(
 
 /// Reads the source `name`, [at least as new](look) as its watch has `shown` it.
 pub async fn read(tenant: &TenantClient, spec: &ValidSync, name: &str, shown: Option<&str>) -> SourceRead {
-    let nothing = |source| SourceRead { source, version: None, absent_keys: Vec::new(), content: None };
+    let nothing = SourceRead::nothing;
     let (key, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
     if copy_name.len() > SUBDOMAIN_MAX {
         return nothing(SourceState::NameTooLong(copy_name.len()));

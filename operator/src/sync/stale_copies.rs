@@ -27,7 +27,7 @@ use weaver_tenant::TenantClient;
 
 use super::Context;
 use super::declared::Declares;
-use super::execute::{LONGEST_PASS, Mode};
+use super::execute::{LONGEST_PASS, Mode, in_time};
 use super::outcome::StaleCopies;
 use super::remove::{self, Hindrance, RemainingCopy, Removal};
 use super::state::{StaleCopySearch, SyncState};
@@ -61,11 +61,14 @@ pub async fn find(
     let both = &ObjectKind::OF_CONFIG_MAP_SYNC;
     // The source may have been of the other kind; that of a ResourceSync is always of one.
     let kinds = if kind.is_of_config_map_sync() { &both[..] } else { &[kind] };
-    let mut found = StaleKeys::new();
-    for &kind in kinds {
-        found.extend(find_kind(tenant, owner, kind, namespaces).await?);
-    }
-    Ok(found)
+    let search = async {
+        let mut found = StaleKeys::new();
+        for &kind in kinds {
+            found.extend(find_kind(tenant, owner, kind, namespaces).await?);
+        }
+        Ok::<_, CallError>(found)
+    };
+    in_time("the search for copies", search).await
 }
 
 async fn find_kind(

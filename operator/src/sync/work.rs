@@ -19,7 +19,7 @@ use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::declared::{Declares, NamedKind};
-use super::execute::{LONGEST_PASS, Mode, TargetState};
+use super::execute::{LONGEST_PASS, Mode, TargetState, in_time};
 use super::fan_out::{CONCURRENCY, CopyJob, fan_out, in_order, written};
 use super::kinds::NoKind;
 use super::merging::{MergedSources, merge};
@@ -290,7 +290,8 @@ impl<K: Declares> SyncRun<'_, K> {
             Sources::Named(_) | Sources::Selected(_) => names.iter().cloned().collect(),
         };
         let MergedSources { sources, versions, copy } =
-            merge(tenant, spec, how, (owner, copy_name), &state.watches, &order).await;
+            merge(tenant, spec, how, (owner, copy_name), &state.watches, &order, || self.takes_too_long())
+                .await;
         let mut is_whole = true;
         let mut merged = SourceWork {
             state: SourceState::Found,
@@ -437,7 +438,8 @@ async fn select<K: Declares>(
     let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
     let asked = spec.targets.iter().chain(&selected).cloned().collect();
     let candidates = context.namespaces.active(|_, traits| is_candidate(spec, traits));
-    let selection = match touched(tenant, spec, candidates).await {
+    let touched = touched(tenant, spec, candidates);
+    let selection = match in_time("the review of the account's rights", touched).await {
         Ok((touched, hidden)) => {
             let touched = selected.into_iter().filter(|name| touched.contains(name));
             Selection { desired: named.desired.into_iter().chain(touched).collect(), hidden, failed: None }
