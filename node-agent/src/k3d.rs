@@ -8,8 +8,10 @@ use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
     path::Path,
     str::FromStr,
+    time::Duration,
 };
 
+use tokio::time::timeout;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     k3d::{
@@ -25,6 +27,11 @@ use weaver_diagnostics::{
 use weaver_host::docker::{Engine, EngineError};
 
 use crate::{host_root::HostRoot, k3s_files};
+
+/// For all answers of the engine: systemd gives the agent 90 s to start, and this comes first.
+const LONGEST: Duration = Duration::from_mins(1);
+/// Where the engine listens, unless it is said.
+const USUAL: &str = "/var/run/docker.sock";
 
 /// Which cluster the agent manages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -157,6 +164,20 @@ pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option
         ClusterChoice::Auto => (None, false),
         ClusterChoice::K3d(name) => (name.as_deref(), true),
     };
+    let looking = look_for(root, wanted, (name, is_chosen), before);
+    timeout(LONGEST, looking).await.unwrap_or_else(|_| {
+        let why = format!("not all answers within {} s", LONGEST.as_secs());
+        let socket = wanted.docker_host.as_deref().unwrap_or(USUAL);
+        Some(K3d::unknown(verdict::late(socket, &why), true))
+    })
+}
+
+async fn look_for(
+    root: &HostRoot,
+    wanted: &WantedCluster,
+    (name, is_chosen): (Option<&str>, bool),
+    before: Option<&K3d>,
+) -> Option<K3d> {
     let seen = match clusters(root, wanted.docker_host.as_deref()).await {
         Ok(seen) => seen,
         Err(EngineError { socket, why, is_late: true }) => {
@@ -243,6 +264,11 @@ fn is_own(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixListener;
+    use tokio::time::{Instant, sleep};
+    use weaver_diagnostics::finding::Code;
+
     use super::*;
 
     #[test]
@@ -257,6 +283,46 @@ mod tests {
         ] {
             assert_eq!(text.parse().ok(), want, "{text}");
         }
+    }
+
+    /// The clock is one that advances as soon as there is nothing else to do.
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_is_slow_with_each_answer_does_not_take_the_time_that_the_agent_has_to_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join("docker.sock")).unwrap();
+        let server = |number: u32| {
+            format!(
+                r#"{{"Id": "{number}", "Names": ["/k3d-edge-server-{number}"], "State": "running",
+                "Labels": {{"app": "k3d", "k3d.cluster": "edge", "k3d.role": "server"}}}}"#
+            )
+        };
+        let list = format!("[{}, {}, {}]", server(0), server(1), server(2));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let list = list.clone();
+                tokio::spawn(async move {
+                    let mut asked = [0; 4096];
+                    let length = stream.read(&mut asked).await.unwrap();
+                    let is_list = String::from_utf8_lossy(&asked[..length]).contains("/containers/json");
+                    let body = if is_list { list } else { "{}".to_owned() };
+                    sleep(Duration::from_secs(20)).await;
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                    // Who asked may have given up.
+                    let _ = stream.write_all((head + &body).as_bytes()).await;
+                });
+            }
+        });
+        let wanted = WantedCluster {
+            choice: ClusterChoice::K3d(None),
+            docker_host: Some("unix:///docker.sock".to_owned()),
+            ..WantedCluster::default()
+        };
+        let begun = Instant::now();
+        let found = look(&HostRoot::new(dir.path().to_owned()), &wanted, None).await.unwrap();
+        assert!(begun.elapsed() < LONGEST + Duration::from_secs(1), "{:?}", begun.elapsed());
+        let [late] = &found.findings[..] else { panic!("{:?}", found.findings) };
+        assert_eq!((late.code, late.severity()), (Code::ContainerEngineUnreadable, Severity::Unknown));
+        assert!(late.evidence[0].to_string().contains("not all answers within 60 s"), "{late:?}");
     }
 
     #[test]
