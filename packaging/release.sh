@@ -68,6 +68,27 @@ if [[ -z $programs ]]; then
 fi
 tests/devstack/prerequisites.sh rust cc release
 
+public=
+password=
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+new=$work/dist
+mkdir "$new" "$work/man"
+
+# minisigned ARGUMENT...: minisign with the secret key, which asks for no password; what it prints is in $work/said.
+minisigned() { minisign "$@" -s "$key" <<<"$password" >"$work/said" 2>&1; }
+
+# Now, since the list is signed at the end, an hour or two later. A key without a password takes any.
+if [[ -n $key ]]; then
+  minisigned -R -p "$work/public" || {
+    IFS= read -rs -p "Password of $key: " password || :
+    [[ ! -t 0 ]] || echo >&2
+    minisigned -R -f -p "$work/public" || fail "$key does not open with this password, which is read from the terminal or
+  from standard input: $(tail -n 1 "$work/said")"
+  }
+  public=$(tail -n 1 "$work/public")
+fi
+
 # archive PLATFORM FORMAT PROGRAM: the program with its man pages, completions and licence.
 archive() {
   local name=weaver-$version-$1 file=$3
@@ -95,12 +116,6 @@ packed() {
   tar -C "$1" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$epoch" -cf - "$2" |
     gzip -n "$level" >"$3"
 }
-
-public=
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-new=$work/dist
-mkdir "$new" "$work/man"
 
 # With another date, what C compiles would be compiled again.
 env -u SOURCE_DATE_EPOCH cargo build --locked --quiet -p weaver-image
@@ -169,10 +184,8 @@ fi
 "$image" release --dist "$new" --version "$version" --notes "$notes" ${url:+--url "$url"} \
   --builder "${RELEASE_BUILDER:-https://weaver.example.com/release/by-hand}" "${triples[@]}"
 if [[ -n $key ]]; then
-  minisign -S -s "$key" -m "$new/SHA256SUMS" -t "Config Weaver $version" -c "signature of a release of Config Weaver" >"$work/said" ||
+  minisigned -S -m "$new/SHA256SUMS" -t "Config Weaver $version" -c "signature of a release of Config Weaver" ||
     fail "minisign did not sign: $(cat "$work/said")"
-  public=$(minisign -R -s "$key" -p "$work/public" >"$work/said" && tail -n 1 "$work/public") ||
-    fail "minisign did not say which key it was: $(cat "$work/said")"
 else
   left_out "the signature: pass RELEASE_KEY=FILE, a secret key of minisign (\`minisign -G -s FILE\` makes one)"
 fi

@@ -53,6 +53,7 @@ debs=$work/debs
 strip -o "$work/programs/weaver" "$1/weaver"
 weaver=$work/programs/weaver
 for name in owner other; do minisign -G -W -p "$work/$name.pub" -s "$work/$name.key" >/dev/null; done
+printf 'open-sesame\nopen-sesame\n' | minisign -G -p "$work/locked.pub" -s "$work/locked.key" >/dev/null 2>&1
 gpg --quiet --batch --passphrase '' --quick-generate-key 'Dry run <dry-run@example.com>' ed25519 sign 1y 2>"$work/gpg"
 # The repository is dated now, since its key is.
 epoch=$(date +%s)
@@ -63,6 +64,8 @@ ends 2 "VERSION=0.2.0" packaging/release.sh
 ends 1 "three numbers" env VERSION=v1 packaging/release.sh
 ends 1 "make version VERSION=99.0.0" env VERSION=99.0.0 packaging/release.sh
 ends 1 "is no file" release "$work/none" RELEASE_KEY=/nowhere
+ends 1 "does not open with this password" release "$work/none" "RELEASE_KEY=$work/locked.key" <<<"sesame"
+ends 1 "does not open with this password" release "$work/none" "RELEASE_KEY=$work/locked.key" </dev/null
 ends 1 "no secret key of minisign" release "$work/none" "RELEASE_KEY=$work/owner.pub"
 ends 1 "begins with https://" release "$work/none" RELEASE_URL=example.com
 ends 1 "gpg has no secret key of that name" release "$work/none" KEY=stranger@example.com
