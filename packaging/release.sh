@@ -8,7 +8,8 @@
 # Homebrew. RELEASE_KEY=FILE is the secret key of minisign that signs, KEY=FILE|ID that of gpg which signs the apt
 # repository. RELEASE_IMAGE=no leaves the card image out, RELEASE_BUILDER=URI says who builds, RELEASE_NOTES=HEADING
 # takes another section of CHANGELOG.md. The same commit, tools and keys give the same bytes: every date is
-# SOURCE_DATE_EPOCH or else that of the last commit. What is wrong is said before dist/ is replaced.
+# SOURCE_DATE_EPOCH or else that of the last commit. What is wrong is said before dist/ is replaced. For tests, MAKE and
+# WEAVER_IMAGE name other programs than make and weaver-image.
 set -euo pipefail
 umask 022
 cd "$(dirname "$0")/.."
@@ -47,7 +48,9 @@ own=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 grep -qx "version: $version" deploy/chart/Chart.yaml ||
   fail "deploy/chart is of another version than $version: \`make generate\` makes it that, commit it"
 url=${RELEASE_URL-}
-[[ -z $url || $url == https://* || $url == http://* ]] || fail "RELEASE_URL is '$url': an address that begins with https://"
+odd='[[:space:]"'\''\#?]'
+[[ -z $url || ($url == http?(s)://* && ! $url =~ $odd) ]] ||
+  fail "RELEASE_URL is '$url': the address of a directory, which begins with https:// and has neither blanks nor quotes"
 key=${RELEASE_KEY-}
 if [[ -n $key ]]; then
   [[ -f $key ]] || fail "RELEASE_KEY=$key is no file: the secret key of minisign, which \`minisign -G\` makes"
@@ -57,11 +60,15 @@ fi
 notes=${RELEASE_NOTES:-$version}
 grep -qE "^## ${notes//./\\.}( |\$)" CHANGELOG.md ||
   fail "CHANGELOG.md has no section \`## $notes\`: \`make version\` makes it of what is below \`## Unreleased\`"
+awk -v ours="## $notes" '/^## / { is_ours = $0 == ours || index($0, ours " ") == 1; next } is_ours && NF { found = 1 } END { exit !found }' \
+  CHANGELOG.md || fail "the section \`## $notes\` of CHANGELOG.md is empty: write what a user notices"
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 [[ $epoch =~ ^[0-9]+$ ]] || fail "SOURCE_DATE_EPOCH is '$epoch': seconds since 1970"
 export SOURCE_DATE_EPOCH=$epoch LC_ALL=C.UTF-8 TZ=UTC
 [[ -z ${KEY-} ]] || packaging/apt.sh check || fail "KEY=$KEY cannot sign the apt repository, as said above"
+native=$(dpkg --print-architecture)
 if [[ -z $programs ]]; then
+  [[ $native == amd64 ]] || fail "needs a machine of amd64, whose programs run here and are packed; this is $native"
   [[ -z $(git status --porcelain) ]] || fail "files are changed or new, so this is no commit's release: git status"
   [[ " $(git tag --points-at HEAD | tr '\n' ' ')" == *" v$version "* ]] ||
     echo "  no tag v$version is on this commit: tag it before you publish" >&2
@@ -117,10 +124,12 @@ packed() {
     gzip -n "$level" >"$3"
 }
 
-# With another date, what C compiles would be compiled again.
-env -u SOURCE_DATE_EPOCH cargo build --locked --quiet -p weaver-image
-image=$target/debug/weaver-image
-native=$(dpkg --print-architecture)
+image=${WEAVER_IMAGE-}
+[[ -n $image ]] || {
+  # With another date, what C compiles would be compiled again.
+  env -u SOURCE_DATE_EPOCH cargo build --locked --quiet -p weaver-image
+  image=$target/debug/weaver-image
+}
 platforms=() triples=() goals=()
 while read -r platform triple format goal program; do
   [[ -n $platform && $platform != \#* ]] || continue
@@ -137,15 +146,16 @@ while read -r platform triple format goal program; do
   triples+=(--target "$triple")
   [[ " ${goals[*]} " == *" $goal "* ]] || goals+=("$goal")
 done <packaging/targets
+goal() { "${MAKE:-make}" --no-print-directory "$1"; }
 if [[ -z $programs ]]; then
-  for goal in "${goals[@]}" oci; do "${MAKE:-make}" --no-print-directory "$goal"; done
   programs=$target/x86_64-unknown-linux-gnu/release
-  cp "out/weaver-operator-$version.oci.tar" "$new"
+  # First, since k3s is what most often cannot be fetched.
   if [[ ${RELEASE_IMAGE-} == no ]]; then
     left_out "the card image, as RELEASE_IMAGE=no asks"
   else
-    "${MAKE:-make}" --no-print-directory image
+    goal image || fail "there is no card image, as said above; RELEASE_IMAGE=no leaves it out"
     stem=config-weaver-$version-arm64
+    [[ -f out/$stem.img.xz.sha256 ]] || fail "out/ has no $stem.img.xz: with this K3S or KERNEL the image is no release"
     (cd out && sha256sum --quiet --check "$stem.img.xz.sha256")
     cp "out/$stem.img.xz" out/os-list.json "$new"
     cp out/sbom.cdx.json "$new/$stem.cdx.json"
@@ -155,6 +165,8 @@ if [[ -z $programs ]]; then
       left_out "os-list.json for Raspberry Pi Imager: it names an address, pass RELEASE_URL"
     }
   fi
+  for one in "${goals[@]}" oci; do goal "$one"; done
+  cp "out/weaver-operator-$version.oci.tar" "$new"
 fi
 
 shopt -s nullglob

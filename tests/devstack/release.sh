@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A dry run of `make release`, with programs of the dev profile and with packages that are there: what is made is the
-# same twice, and each file of it passes `weaver verify`; what was changed does not. Without card image and container
-# image.
+# same twice, and each file of it passes `weaver verify`; what was changed does not. Then all of a pre-release, in a
+# checkout of its own, where stand-ins take the place of what `make` would build.
 #
 #   tests/devstack/release.sh PROGRAMS DEBS
 set -euo pipefail
@@ -73,6 +73,7 @@ ends 1 "is no key" release "$work/none" "KEY=$work/owner.pub"
 ends 1 "as said above" env SOURCE_DATE_EPOCH=1 VERSION="$version" RELEASE_NOTES="$notes" KEY=dry-run@example.com \
   packaging/release.sh of "$work/programs" /var/empty "$work/none"
 ends 1 "no package of" env VERSION="$version" RELEASE_NOTES="$notes" packaging/release.sh of "$work/programs" /var/empty "$work/none"
+ends 1 "nor quotes" release "$work/none" "RELEASE_URL=$url?x"
 ends 1 "no section" release "$work/none" RELEASE_NOTES=99.0.0
 [[ ! -e $work/none ]] || fail "a release that failed left something"
 
@@ -94,6 +95,111 @@ git clone --quiet --depth 1 "file://$root" "$work/checkout"
   old=$(grep -A 1 '^name = "weaver-' Cargo.lock | grep '^version' | grep -vF "\"$next\"" || :)
   [[ -z $old ]] || fail "Cargo.lock has another version than $next: $old"
   ends 1 "make generate" env VERSION="$next" packaging/release.sh
+  # As `make generate` has it.
+  sed -i -E "s/^(version|appVersion): .*/\1: $next/" deploy/chart/Chart.yaml
+  git commit -qam 'Generate'
+)
+
+# made GOAL: in the place of make, in the checkout: what that goal makes there, by name.
+made() {
+  local file
+  file() { mkdir -p "$(dirname "$1")" && echo "$1" >"$1"; }
+  case $1 in
+    deb)
+      for file in {config-weaver,weaver}_"${next/-/\~}"_{amd64,arm64} config-weaver-card_"${next/-/\~}"_all; do file "out/$file.deb"; done
+      file target/x86_64-unknown-linux-gnu/release/weaver
+      printf '#!/bin/sh\nexec "%s" "$@"\n' "$weaver" >target/x86_64-unknown-linux-gnu/release/weaver
+      chmod +x target/x86_64-unknown-linux-gnu/release/weaver
+      ;;
+    static) for file in {x86_64,aarch64}-unknown-linux-musl; do file "target/$file/release/weaver"; done ;;
+    windows) file target/x86_64-pc-windows-gnu/release/weaver.exe ;;
+    macos) for file in {x86_64,aarch64}-apple-darwin; do file "target/$file/release/weaver"; done ;;
+    oci) file "out/weaver-operator-$next.oci.tar" ;;
+    image)
+      [[ -z ${K3S-} ]] || next=$next-test
+      file target/image/programs/weaver
+      for file in "config-weaver-$next-arm64.img.xz" sbom.cdx.json packages.lock; do file "out/$file"; done
+      (cd out && sha256sum "config-weaver-$next-arm64.img.xz" >"config-weaver-$next-arm64.img.xz.sha256")
+      cat >out/os-list.json <<END
+{"os_list": [{"url": "file://$PWD/out/config-weaver-$next-arm64.img.xz",
+  "image_download_sha256": "$(cut -d ' ' -f 1 "out/config-weaver-$next-arm64.img.xz.sha256")"}]}
+END
+      ;;
+    *) fail "no stand-in for \`make $1\`" ;;
+  esac
+}
+cat >"$work/make" <<END
+#!/usr/bin/env bash
+set -euo pipefail
+[[ \$1 == --no-print-directory && \$2 != "\${BROKEN-}" ]]
+next=$next weaver=$weaver
+$(declare -f fail made)
+made "\$2"
+END
+chmod 0700 "$work/make"
+
+# whole [VARIABLE=VALUE...]: the pre-release, by a key with a password.
+whole() {
+  env --chdir "$work/checkout" --unset CARGO_TARGET_DIR --unset K3S VERSION="$next" MAKE="$work/make" WEAVER_IMAGE="$image" \
+    RELEASE_KEY="$work/locked.key" RELEASE_URL="$url" "$@" packaging/release.sh <<<"open-sesame"
+}
+
+# All files of a pre-release, under the names that it gives them.
+image=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/weaver-image
+touch "$work/checkout/new"
+ends 1 "files are changed or new" whole
+rm "$work/checkout/new"
+ends 1 "the image is no release" whole K3S=testbed
+ends 1 "RELEASE_IMAGE=no leaves it out" whole BROKEN=image
+ends 0 "signed by RW" whole
+before=$(sha256sum "$work/checkout/dist/SHA256SUMS")
+ends 1 "" whole BROKEN=oci
+sha256sum --quiet --check <<<"$before" || fail "what was made is gone after a failure"
+touch "$work/checkout/dist/stale"
+ends 0 "signed by RW" whole
+[[ $(sha256sum "$work/checkout/dist/SHA256SUMS") == "$before" ]] || fail "a second time the pre-release is another one"
+diff - <(cd "$work/checkout/dist" && find . -type f -printf '%P\n' | LC_ALL=C sort) <<END || fail "the pre-release has other files"
+RELEASE-NOTES.md
+SHA256SUMS
+SHA256SUMS.minisig
+config-weaver-$next-arm64.cdx.json
+config-weaver-$next-arm64.img.xz
+config-weaver-$next-arm64.packages
+config-weaver-$next-deploy.tar.gz
+config-weaver-$next.tgz
+config-weaver-card_${next/-/\~}_all.deb
+config-weaver_${next/-/\~}_amd64.deb
+config-weaver_${next/-/\~}_arm64.deb
+os-list.json
+provenance.intoto.json
+weaver-$next-darwin-amd64.tar.gz
+weaver-$next-darwin-arm64.tar.gz
+weaver-$next-linux-amd64-musl.tar.gz
+weaver-$next-linux-amd64.tar.gz
+weaver-$next-linux-arm64-musl.tar.gz
+weaver-$next-linux-arm64.tar.gz
+weaver-$next-windows-amd64.zip
+weaver-$next.cdx.json
+weaver-node-agent-$next.cdx.json
+weaver-operator-$next.cdx.json
+weaver-operator-$next.oci.tar
+weaver.rb
+weaver.yaml
+weaver_${next/-/\~}_amd64.deb
+weaver_${next/-/\~}_arm64.deb
+END
+(
+  cd "$work/checkout/dist"
+  ends 0 "signed by the key" "$weaver" verify --key "$work/locked.pub" --release "v$next" .
+  ends 10 "it is of another release" "$weaver" verify --key "$work/locked.pub" --release 99.0.0 .
+  ends 0 "$next, newer than this weaver" "$weaver" version --client --releases "file:$PWD" --key "$work/locked.pub"
+  for text in "weaver.yaml 5 uri: " "weaver.rb 4 url " "os-list.json 1 \"url\": "; do
+    read -r name count field <<<"$text"
+    [[ $(grep -c "$field *\"$url/.*$next" "$name") == "$count" ]] || fail "$name has other addresses: $(cat "$name")"
+  done
+  grep -q "version: \"v$next\"" weaver.yaml || fail "weaver.yaml is of another version"
+  helm_reads=$("$tools/helm-$helm_version/helm" show chart "config-weaver-$next.tgz")
+  [[ $helm_reads == *"version: $next"* ]] || fail "the chart is of another version: $helm_reads"
 )
 
 # All of it, twice.
