@@ -198,6 +198,8 @@ END
     [[ $(grep -c "$field *\"$url/.*$next" "$name") == "$count" ]] || fail "$name has other addresses: $(cat "$name")"
   done
   grep -q "version: \"v$next\"" weaver.yaml || fail "weaver.yaml is of another version"
+  grep -q 'pkg:cargo/windows-sys@' "weaver-$next.cdx.json" || fail "the bill of weaver lacks what it needs on Windows"
+  ! grep -q 'pkg:cargo/windows-sys@' "weaver-operator-$next.cdx.json" || fail "the bill of the operator has crates of Windows"
   helm_reads=$("$tools/helm-$helm_version/helm" show chart "config-weaver-$next.tgz")
   [[ $helm_reads == *"version: $next"* ]] || fail "the chart is of another version: $helm_reads"
 )

@@ -75,7 +75,7 @@ pub fn run(options: &ReleaseOptions) -> Result<ExitCode> {
     write("RELEASE-NOTES.md", &notes::cut(&text, version, heading.as_deref().unwrap_or(version))?)?;
     for (package, program) in PROGRAMS {
         let mut crates = Vec::new();
-        for target in &options.targets {
+        for target in options.targets.iter().filter(|target| is_built_for(package, target)) {
             crates.extend(sbom::crates(source, target, &[package])?);
         }
         crates.sort();
@@ -109,6 +109,11 @@ pub fn run(options: &ReleaseOptions) -> Result<ExitCode> {
     write(SUMS, &(lines.join("\n") + "\n"))?;
     steps.done(SUMS, format_args!("{} files of {}", lines.len(), commit.trim()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a release has a package's program for this target: all but the command line run on nodes alone.
+fn is_built_for(package: &str, target: &str) -> bool {
+    package == "weaver-cli" || target.ends_with("-linux-gnu")
 }
 
 /// Makes the files that depend on the download address.

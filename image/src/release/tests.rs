@@ -35,6 +35,15 @@ fn archives_are_found_by_their_names() {
 }
 
 #[test]
+fn a_bill_has_the_crates_of_the_targets_that_its_program_is_built_for() {
+    let targets = |package: &str| {
+        let all = ["aarch64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "x86_64-pc-windows-gnu"];
+        all.into_iter().filter(|target| is_built_for(package, target)).count()
+    };
+    assert_eq!(PROGRAMS.map(|(package, _)| targets(package)), [3, 1, 1]);
+}
+
+#[test]
 fn krew_finds_address_hash_and_program_of_each_system() {
     let text = krew::manifest(VERSION, URL, &archives(VERSION, &release()));
     let manifest: Value = serde_saphyr::from_str(&text).unwrap();
