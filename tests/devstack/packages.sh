@@ -25,6 +25,8 @@ root=$work/root
 programs=${CARGO_TARGET_DIR:-target}/debug
 host=$(dpkg --print-architecture)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# As the programs say it.
+own=$version
 version=${version/-/\~}
 newer=$version+newer
 bad=$version+newer2
@@ -138,7 +140,7 @@ on_a_host_with_k3s() {
 
   quiet "$install $(ours old "$version")"
   verified /usr/lib/systemd/system/weaver*.service
-  is "weaver $version" "weaver --version"
+  is "weaver $own" "weaver --version"
   is "750 root:weaver 755 root:root 750 root:weaver-webhook" \
     "echo \$(stat -c '%a %U:%G' /run/weaver /var/lib/weaver /var/lib/weaver/webhook)"
   enabled weaver-node-agent.service enabled
