@@ -22,6 +22,14 @@ grep -q '^## Unreleased$' CHANGELOG.md || {
   echo "version: CHANGELOG.md has no section \`## Unreleased\`, which becomes that of $version" >&2
   exit 1
 }
+# What a pre-release had is in the release too.
+before=
+[[ $old != "${version%%-*}"-* ]] || before=$old
+awk -v before="## $before" '/^## / { is_ours = $0 == "## Unreleased" || $0 == before; next } is_ours && NF { found = 1 } END { exit !found }' \
+  CHANGELOG.md || {
+  echo "version: the section \`## Unreleased\` of CHANGELOG.md is empty: write what a user notices" >&2
+  exit 1
+}
 tests/devstack/prerequisites.sh rust
 sed -i "0,/^version = .*/s//version = \"$version\"/" Cargo.toml
 cargo update --quiet --workspace --offline
@@ -31,8 +39,9 @@ sed -i "s|\(image: localhost/weaver-operator:\).*|\1$version|" deploy/{kubernete
 dots=${old//./\\.}
 # In the pages, and where tests hold their commands. Not where another version is meant, as in a rollback, nor where
 # files are shown that were signed.
-grep -rlE --exclude=install.md "weaver(-operator)?[-:]$dots|:$dots docker:" docs/how-to docs/tutorials cli/src/examples.txt \
-  tests/docs/held.txt tests/docs/real_k3d.rs |
-  xargs sed -i -E "s/(weaver(-operator)?[-:])$dots/\1$version/g; s/:$dots( docker:)/:$version\1/"
+grep -rlE --exclude=install.md "weaver(-operator)?[-:]$dots|:$dots docker:|^Config Weaver $dots:" docs/how-to docs/tutorials \
+  {cli,image}/src/examples.txt tests/docs/held.txt tests/docs/real_k3d.rs |
+  xargs sed -i -E "s/(weaver(-operator)?[-:])$dots/\1$version/g; s/:$dots( docker:)/:$version\1/; s/^(Config Weaver )$dots:/\1$version:/"
+[[ -z $before ]] || sed -i "/^## $dots\$/,+1d" CHANGELOG.md
 sed -i "0,/^## Unreleased$/s//## Unreleased\n\n## $version/" CHANGELOG.md
 echo "  $old is $version now; look at \`git diff\`, run \`make generate\`, commit, then: git tag v$version"

@@ -87,6 +87,8 @@ git clone --quiet --depth 1 "file://$root" "$work/checkout"
   export GIT_CONFIG_GLOBAL=/dev/null
   git config user.name 'Dry run'
   git config user.email dry-run@example.com
+  # Right after a release nothing is in it yet.
+  sed -i '0,/^## Unreleased$/s//&\n\n- Of the dry run./' CHANGELOG.md
   make version "VERSION=$next" >"$work/said"
   git commit -am "Release $next" >"$work/said"
   git tag "v$next"
@@ -95,6 +97,12 @@ git clone --quiet --depth 1 "file://$root" "$work/checkout"
   old=$(grep -A 1 '^name = "weaver-' Cargo.lock | grep '^version' | grep -vF "\"$next\"" || :)
   [[ -z $old ]] || fail "Cargo.lock has another version than $next: $old"
   ends 1 "make generate" env VERSION="$next" packaging/release.sh
+  ends 2 "is empty" make version VERSION=99.1.0
+  # The release has what its pre-release had.
+  make version "VERSION=${next%-*}" >"$work/said"
+  [[ $(grep "^## 99" CHANGELOG.md) == "## ${next%-*}" ]] || fail "the changelog has other sections: $(grep '^## ' CHANGELOG.md)"
+  [[ $(sed -n "/^## ${next%-*}\$/,/^## /p" CHANGELOG.md) == *"Of the dry run."* ]] || fail "the release lacks what the pre-release had"
+  git checkout --quiet .
   # As `make generate` has it.
   sed -i -E "s/^(version|appVersion): .*/\1: $next/" deploy/chart/Chart.yaml
   git commit -qam 'Generate'
