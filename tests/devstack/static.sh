@@ -9,6 +9,8 @@ cd "$(dirname "$0")/../.."
 . tests/devstack/path.sh
 # shellcheck source=packaging/published.sh
 . packaging/published.sh
+# shellcheck source=tests/devstack/apt.sh
+. tests/devstack/apt.sh
 
 profile=${1-release}
 [[ $# -le 1 && $profile =~ ^(dev|release)$ ]] || {
@@ -41,14 +43,22 @@ cat >"$root/kubeconfig" <<'END'
  "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]}
 END
 
-# In a root with the program and nothing else; that of another processor by the emulator that the kernel knows.
-alone() { unshare --user --map-root-user chroot "$root" /weaver "$@"; }
+# A user does it without sudo, but not on Ubuntu, whose kernel refuses.
+change=(as_root)
+[[ $EUID -eq 0 ]] || ! unshare --user --map-root-user true 2>/dev/null || change=(unshare --user --map-root-user)
+# In a root with the program and nothing else but an emulator, which is there whether the kernel knows it or not.
+alone() { "${change[@]}" chroot "$root" "${start[@]}" "$@"; }
 
 for triple in "${triples[@]}"; do
   weaver=$target/$triple/${profile/dev/debug}/weaver
-  ! readelf --wide --program-headers "$weaver" | grep -q INTERP || fail "$weaver asks for a dynamic linker"
-  ! readelf --wide --dynamic "$weaver" | grep NEEDED || fail "$weaver needs libraries"
+  [[ $(readelf --wide --program-headers "$weaver") != *INTERP* ]] || fail "$weaver asks for a dynamic linker"
+  [[ $(readelf --wide --dynamic "$weaver") != *NEEDED* ]] || fail "$weaver needs libraries"
   cp "$weaver" "$root/weaver"
+  start=(/weaver)
+  if [[ $triple == aarch64-* && $(uname -m) != aarch64 ]]; then
+    cp "$(command -v qemu-aarch64-static qemu-aarch64 | head -n 1)" "$root/emulator"
+    start=(/emulator /weaver)
+  fi
   said=$(alone --version)
   [[ $said == "weaver $version" ]] || fail "$weaver says '$said'"
   [[ $(alone crd show) == *CustomResourceDefinition* ]] || fail "$weaver does not print the CRDs"
