@@ -97,6 +97,24 @@ frameworks() {
     SecTrustSetVerifyDate SecTrustSettingsCopyCertificates SecTrustSettingsCopyTrustSettings
 }
 
+# signed PROGRAM: whether each page of it is as it was signed, without which a Mac with Apple's processor ends it. The
+# linker signs, and what is stripped afterwards has to be signed again.
+signed() {
+  local program=$1 at=32 commands command size offset directory hashes pages limit page
+  word() { od -An -tu4 --endian=big -j "$1" -N4 "$program" | tr -d ' '; }
+  commands=$(od -An -tu4 -j16 -N4 "$program")
+  while read -r command size offset < <(od -An -tu4 -j "$at" -N12 "$program") && ((command != 0x1d)); do
+    ((at += size, --commands > 0)) || return
+  done
+  # Its parts; the first describes the pages.
+  (($(word "$offset") == 0xfade0cc0 && $(word $((offset + 12))) == 0)) || return
+  directory=$((offset + $(word $((offset + 16)))))
+  hashes=$((directory + $(word $((directory + 16))))) pages=$(word $((directory + 28))) limit=$(word $((directory + 32)))
+  page=$((1 << $(od -An -tu1 -j $((directory + 39)) -N1 "$program")))
+  cmp -s <(od -An -v -tx1 -w32 -j "$hashes" -N $((32 * pages)) "$program" | tr -d ' ') \
+    <(head -c "$limit" "$program" | split -b "$page" --filter=sha256sum - | cut -d ' ' -f 1)
+}
+
 macos() {
   local profile=${1-release} triple program magic
   tests/devstack/prerequisites.sh rust cc macos
@@ -118,6 +136,10 @@ macos() {
       x86_64-*) [[ $magic == feedfacf01000007 ]] ;;
     esac || {
       echo "laptops: $program begins with $magic" >&2
+      return 1
+    }
+    [[ $triple != aarch64-* ]] || signed "$program" || {
+      echo "laptops: $program is not as it was signed, or not signed: a Mac with Apple's processor would end it" >&2
       return 1
     }
     echo "  $program: linked, $(($(stat -c %s "$program") >> 10)) KiB, not run"
