@@ -50,15 +50,18 @@ fn interval(text: &str) -> Result<When, &'static str> {
     When::of(text).filter(|when| *when != When::Hourly).ok_or("must be daily or weekly")
 }
 
-/// Accepts only what is a single word, and no option, on apt's command line.
+/// Accepts only what is a single word, and no option, on apt's command line. A pre-release as the programs print it
+/// becomes what its packages have: `0.2.0~rc.1`.
 fn version(text: &str) -> Result<String, &'static str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || ".+~:-".contains(c);
-    let is_version = text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_part);
-    if is_version {
-        Ok(text.to_owned())
-    } else {
-        Err("a version of a package begins with a digit, such as 0.2.0")
+    if !text.starts_with(|c: char| c.is_ascii_digit()) || !text.chars().all(is_part) {
+        return Err("a version of a package begins with a digit, such as 0.2.0");
     }
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let pre_release = text.split_once('-').filter(|(number, name)| {
+        number.chars().all(is_number) && name.starts_with(|c: char| c.is_ascii_alphabetic())
+    });
+    Ok(pre_release.map_or_else(|| text.to_owned(), |(number, name)| format!("{number}~{name}")))
 }
 
 #[cfg(test)]
@@ -76,6 +79,9 @@ mod tests {
             panic!()
         };
         assert_eq!((args.to.as_deref(), args.yes, args.node.wait), (Some("1:0.2.0~rc1-1+b2"), false, 300));
+        for (said, package) in [("0.2.0-rc.1", "0.2.0~rc.1"), ("0.2.0-1", "0.2.0-1"), ("0.2.0", "0.2.0")] {
+            assert_eq!(super::version(said).as_deref(), Ok(package));
+        }
         for wrong in ["-o=Dir=/", "0.1 x", "0.1=2", "stable", "v0.2.0", "0.1/stable", "", "0.1;reboot"] {
             let words = ["weaver-node-agent", "update", "--to", wrong];
             assert!(AgentArgs::try_parse_from(words).is_err(), "{wrong}");
