@@ -228,9 +228,11 @@ ends 0 "signed by the key" "$weaver" verify "${key[@]}" .
 ends 0 "$version, the same as this weaver (signed by the key" "$weaver" version --client --releases "file:$work/dist" "${key[@]}"
 ends 10 "it is by the key" "$weaver" version --client --releases "file:$work/dist" --key "$work/other.pub"
 sha256sum --quiet --check SHA256SUMS
+archive=weaver-$version-$platform.tar.gz
+# As a Mac has it.
+grep " $archive\$" SHA256SUMS | shasum -a 256 -c >"$work/said"
 minisign -V -q -p "$work/owner.pub" -m SHA256SUMS
 ends 10 "it is by the key" "$weaver" verify --key "$work/other.pub" .
-archive=weaver-$version-$platform.tar.gz
 sum=$(sha256sum "$archive" | cut -d ' ' -f 1)
 for manifest in weaver.yaml weaver.rb; do
   grep -q "\"$url/$archive\"" $manifest || fail "$manifest has another address: $(cat $manifest)"
@@ -242,8 +244,11 @@ grep -q '^- ' RELEASE-NOTES.md || fail "the notes are not those of the changelog
 
 # What is in the archive.
 tar -C "$work" -xzf "$archive"
-cd "$work/weaver-$version-$platform"
-[[ $(./weaver --version) == "weaver $version" ]] || fail "$(./weaver --version)"
+cd "$work"
+install -d "$work/bin"
+install "weaver-$version-$platform/weaver" "$work/bin/"
+[[ $(bin/weaver --version) == "weaver $version" ]] || fail "$(bin/weaver --version)"
+cd "weaver-$version-$platform"
 for name in LICENSE man/man1/weaver.1 man/man1/weaver-verify.1 completions/bash/weaver completions/zsh/_weaver completions/fish/weaver.fish; do
   [[ -s $name ]] || fail "the archive lacks $name"
 done
