@@ -13,7 +13,7 @@ RUST := @tests/devstack/prerequisites.sh rust cc
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: up
 up: ## Start API server, node agent and operator (REPLICAS=N of them); apply the sample tenant; show its copies
@@ -121,6 +121,10 @@ version: ## Make this checkout another version, to be committed and tagged: VERS
 .PHONY: release
 release: ## All that is published of VERSION=0.2.0 into dist/; RELEASE_URL=ADDRESS, RELEASE_KEY=FILE and KEY=FILE|ID sign and place it
 	@packaging/release.sh
+
+.PHONY: release-smoke
+release-smoke: ## Each file of dist/, or DIST=DIR, as its user has it: installed and run in clean roots, under wine; PUBKEY=FILE checks it
+	@tests/devstack/release_smoke.sh "$(or $(DIST),dist)" $(PUBKEY)
 
 .PHONY: fmt
 fmt: ## Format Rust and Go

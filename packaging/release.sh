@@ -187,7 +187,7 @@ cp -r deploy/chart "$work/config-weaver"
 packed "$work" config-weaver "$new/config-weaver-$version.tgz"
 cp "${packages[@]}" "$new"
 if [[ -n ${KEY-} ]]; then
-  packaging/apt.sh of "$new" "$new/apt"
+  packaging/apt.sh of "$new" "$new/apt" >"$work/said"
 else
   left_out "the apt repository: pass KEY, as \`make apt\` explains"
 fi
@@ -211,4 +211,4 @@ mv "$out.new" "$out"
 rm -rf "$out.old"
 signed="not signed"
 [[ -z $key ]] || signed="signed by $public"
-echo "  $out: $(wc -l <"$out/SHA256SUMS") files of $version, $signed; the notes are RELEASE-NOTES.md"
+echo "  $out: $(wc -l <"$out/SHA256SUMS") files of $version, $signed; the notes are RELEASE-NOTES.md, \`make release-smoke\` tries each file"

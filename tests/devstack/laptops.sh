@@ -4,6 +4,7 @@
 #   tests/devstack/laptops.sh          the tests of the CLI under wine
 #   tests/devstack/laptops.sh check    compiled, and no more: what test-long does
 #   tests/devstack/laptops.sh release  the program as it is published, and that it runs under wine
+#   tests/devstack/laptops.sh under_wine PROGRAM ARGUMENT...
 #   tests/devstack/laptops.sh macos [dev|release]   the programs for macOS, of Apple's processors and of Intel's
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -45,6 +46,12 @@ windows() {
   wine_home
   export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine
   cargo test --locked -p weaver-cli --target "$windows"
+}
+
+under_wine() {
+  tests/devstack/prerequisites.sh rust cc windows wine
+  wine_home
+  wine "$@"
 }
 
 release() {
@@ -147,9 +154,9 @@ macos() {
 }
 
 case ${1-windows} in
-  check | windows | release | macos) "${1-windows}" "${@:2}" ;;
+  check | windows | release | under_wine | macos) "${1-windows}" "${@:2}" ;;
   *)
-    echo "usage: tests/devstack/laptops.sh [check|release|macos [dev|release]]" >&2
+    echo "usage: tests/devstack/laptops.sh [check|release|under_wine PROGRAM ARGUMENT...|macos [dev|release]]" >&2
     exit 2
     ;;
 esac

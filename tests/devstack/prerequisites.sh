@@ -306,10 +306,11 @@ check_apt() {
   have xz || packages+=(xz-utils)
 }
 
-# What packs and signs a release.
+# What packs, signs and tries a release.
 check_release() {
   have minisign || packages+=(minisign)
   have zip || packages+=(zip)
+  have unzip || packages+=(unzip)
 }
 
 # apt's options with which it knows the backports of this release: a set of sources for this one run, made of the
