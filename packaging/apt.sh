@@ -78,7 +78,12 @@ case $(sed -n 's/^sec:\(.\).*/\1/p' <<<"$keys") in
   r) fail "the key is revoked: make another" ;;
 esac
 fingerprint=$(sed -n 's/^fpr:::::::::\([0-9A-F]*\):.*/\1/p' <<<"$keys" | head -n 1)
-[[ $* != check ]] || exit 0
+# Where its password cannot be asked for, or is not known, that is seen now.
+[[ $* != check ]] || {
+  "${gpg[@]}" --local-user "$fingerprint" --output "$work/signed" --clearsign packaging/apt.sh 2>"$work/said" ||
+    fail "gpg does not sign with this key: $(cat "$work/said")"
+  exit
+}
 # No signature is older than its key.
 born=$(sed -n 's/^\(sec\|ssb\):[^:]*:[^:]*:[^:]*:[^:]*:\([0-9]*\):.*/\2/p' <<<"$keys" | sort -n | tail -n 1)
 signed=$((epoch > born ? epoch : born))

@@ -55,6 +55,9 @@ weaver=$work/programs/weaver
 for name in owner other; do minisign -G -W -p "$work/$name.pub" -s "$work/$name.key" >/dev/null; done
 printf 'open-sesame\nopen-sesame\n' | minisign -G -p "$work/locked.pub" -s "$work/locked.key" >/dev/null 2>&1
 gpg --quiet --batch --passphrase '' --quick-generate-key 'Dry run <dry-run@example.com>' ed25519 sign 1y 2>"$work/gpg"
+gpg --quiet --batch --passphrase 'open-sesame' --pinentry-mode loopback --quick-generate-key 'Locked <locked@example.com>' ed25519 sign 1y \
+  2>"$work/gpg"
+gpgconf --kill gpg-agent
 # The repository is dated now, since its key is.
 epoch=$(date +%s)
 signed=("SOURCE_DATE_EPOCH=$epoch" "RELEASE_KEY=$work/owner.key" "KEY=dry-run@example.com" "RELEASE_URL=$url/")
@@ -69,6 +72,7 @@ ends 1 "does not open with this password" release "$work/none" "RELEASE_KEY=$wor
 ends 1 "no secret key of minisign" release "$work/none" "RELEASE_KEY=$work/owner.pub"
 ends 1 "begins with https://" release "$work/none" RELEASE_URL=example.com
 ends 1 "gpg has no secret key of that name" release "$work/none" KEY=stranger@example.com
+ends 1 "does not sign with this key" release "$work/none" KEY=locked@example.com DISPLAY= GPG_TTY= </dev/null
 ends 1 "is no key" release "$work/none" "KEY=$work/owner.pub"
 ends 1 "as said above" env SOURCE_DATE_EPOCH=1 VERSION="$version" RELEASE_NOTES="$notes" KEY=dry-run@example.com \
   packaging/release.sh of "$work/programs" /var/empty "$work/none"
