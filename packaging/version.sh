@@ -5,8 +5,6 @@
 # of the changelog.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# shellcheck source=tests/devstack/path.sh
-. tests/devstack/path.sh
 
 version=${VERSION-}
 old=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
@@ -30,10 +28,10 @@ awk -v before="## $before" '/^## / { is_ours = $0 == "## Unreleased" || $0 == be
   echo "version: the section \`## Unreleased\` of CHANGELOG.md is empty: write what a user notices" >&2
   exit 1
 }
-tests/devstack/prerequisites.sh rust
 sed -i "0,/^version = .*/s//version = \"$version\"/" Cargo.toml
-cargo update --quiet --workspace --offline
-# A workspace of its own; the next line of the entry.
+# The next line of each entry of ours. cargo would need its index for that, which a new machine has not fetched.
+sed -i "/^name = \"weaver-/{n;s/.*/version = \"$version\"/}" Cargo.lock
+# A workspace of its own, whose own package keeps its version.
 sed -i "/^name = \"weaver-diagnostics\"$/{n;s/.*/version = \"$version\"/}" lib/diagnostics/fuzz/Cargo.lock
 sed -i "s|\(image: localhost/weaver-operator:\).*|\1$version|" deploy/{kubernetes,installer}/*.yaml
 dots=${old//./\\.}

@@ -93,7 +93,8 @@ git clone --quiet --depth 1 "file://$root" "$work/checkout"
   git config user.email dry-run@example.com
   # Right after a release nothing is in it yet.
   sed -i '0,/^## Unreleased$/s//&\n\n- Of the dry run./' CHANGELOG.md
-  make version "VERSION=$next" >"$work/said"
+  # As on a new machine, where cargo has fetched nothing.
+  CARGO_HOME=$work/cargo make version "VERSION=$next" >"$work/said"
   git commit -am "Release $next" >"$work/said"
   git tag "v$next"
   [[ $(git describe --tags) == "v$next" && -z $(git status --porcelain) ]] || fail "not tagged, or not all of it committed"
