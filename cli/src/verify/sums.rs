@@ -14,7 +14,7 @@ const DIGITS: usize = 64;
 pub fn parse(bytes: &[u8]) -> anyhow::Result<BTreeMap<String, String>> {
     ensure!(!bytes.is_empty(), "it is empty: download it again");
     let Ok(text) = std::str::from_utf8(bytes) else {
-        bail!("it is not UTF-8 text in UTF-8: download it again");
+        bail!("it is not text in UTF-8: download it again");
     };
     ensure!(
         !text.contains('\r'),
