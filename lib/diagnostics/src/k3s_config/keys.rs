@@ -208,6 +208,13 @@ impl ConfigKey<'_> {
         if key.is_empty() {
             return None;
         }
+        // k3s makes `--KEY=VALUE` of it, and what is in front of the first `=` is the flag.
+        if let Some(known) = key.split_once('=').and_then(|(name, _)| flags::find(name))
+            && known.until.is_none()
+            && known.is_of(role)
+        {
+            return None;
+        }
         let shown = cut(key, LONGEST);
         let bare = key.trim_start_matches('-');
         if bare != key

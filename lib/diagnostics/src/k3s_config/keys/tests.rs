@@ -70,6 +70,7 @@ fn keys_of_another_role_another_time_or_none() {
             "k3s has `disable-apiserver-lb` on agents only and ignores it",
         ),
         (Server, "no-deploy: [traefik]\n", "k3s has no `no-deploy` since v1.26 and ignores it"),
+        (Server, "max-pods=5: 1\n", "k3s up to v1.37 does not know `max-pods=5` and ignores it"),
         (Server, "cluster-secret: hunter2\n", "k3s has no `cluster-secret` since v1.26 and ignores it"),
         (Agent, "no-flannel: true\n", "k3s has no `no-flannel` since v1.26 and does not start"),
         (Server, "multi-cluster-cidr: true\n", "k3s has no `multi-cluster-cidr` since v1.29"),
@@ -143,6 +144,8 @@ fn what_k3s_accepts_is_left_alone() {
         "etcd-snapshot-restrictions: [s3-bucket]\n",
         "selinux: true\nkube-controller-arg: [a=b]\nairgap-extra-registry: [a]\nsupervisor-port: 9345\n",
         "token: hunter2\nnode-name:\n",
+        // k3s#5488: as flags they are `--kubelet-arg=kube-reserved=cpu=500m`.
+        "kubelet-arg=kube-reserved: \"cpu=500m,memory=1Gi\"\nkubelet-arg=v: 4\n",
         "- no\n- mapping\n",
         "not: [yaml\n",
     ] {
