@@ -167,11 +167,13 @@ pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
             Some(instead) => format!("in {} write --{instead} instead of --{}", flag.origin.file, known.name),
             None => format!("remove --{} from {}", known.name, flag.origin.file),
         };
-        findings.push(
-            Finding::new(Code::SettingMisspelled, message)
-                .saw(flag.origin.clone(), format!("--{}", known.name))
-                .remedy(super::after_the_unit_changed(explain)),
-        );
+        let finding = Finding::new(Code::SettingMisspelled, message)
+            .saw(flag.origin.clone(), format!("--{}", known.name))
+            .remedy(super::after_the_unit_changed(explain));
+        // A line may repeat the flag.
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
     }
     findings
 }

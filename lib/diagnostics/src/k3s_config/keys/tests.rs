@@ -302,6 +302,8 @@ fn what_stops_k3s_is_a_failure_and_what_it_passes_over_is_none() {
     assert_eq!(lint_flags(&[flag("kubelet-arg"), flag("tls-sans")], Role::Server), [], "it is a value");
     assert_eq!(lint_flags(&[flag("docker"), flag("tls-sans")], Role::Server).len(), 1);
     assert_eq!(lint_flags(&[flag("no-deploy")], Role::Server)[0].severity(), Fail);
+    let twice = [flag("no-deploy"), flag("no-deploy")];
+    assert_eq!(lint_flags(&twice, Role::Server).len(), 1, "one line, one finding");
 }
 
 #[test]
