@@ -54,21 +54,7 @@ pub fn fault(flag: &str, text: &str) -> Option<ValueFault> {
             let wanted = "five fields of cron, or a word such as @daily: with any other value k3s makes no snapshots";
             (!is_schedule(text)).then(|| passes(wanted, "\"0 */12 * * *\""))
         }
-        "server" => {
-            let is_url = text.is_empty() || text.starts_with("https://");
-            if !is_url {
-                return Some(stops(
-                    "a URL with https://: k3s does not start with any other value",
-                    "https://SERVER:6443",
-                ));
-            }
-            without_port(text).then(|| {
-                passes(
-                    "a URL with the port of the API server, which is usually 6443: without one k3s connects to port 443",
-                    "https://SERVER:6443",
-                )
-            })
-        }
+        "server" => server(text),
         "snapshotter" => ["overlay", "overlay2", "overlay-fs"].contains(&text).then(|| {
             stops("overlayfs: containerd has no snapshotter of the given name, and does not start", "overlayfs")
         }),
@@ -190,6 +176,24 @@ fn spaced_label(label: &str) -> Option<ValueFault> {
     let has_space = [name, value].iter().any(|part| part.trim().contains(char::is_whitespace));
     has_space
         .then(|| stops("NAME=VALUE without spaces: with one the node does not register", "[\"role=worker\"]"))
+}
+
+fn server(url: &str) -> Option<ValueFault> {
+    const EXAMPLE: &str = "https://SERVER:6443";
+    if url.is_empty() {
+        return None;
+    }
+    if !url.starts_with("https://") {
+        return Some(stops("a URL with https://: k3s does not start with any other value", EXAMPLE));
+    }
+    if url.contains(['<', '>', '{', '}', '$', ' ']) {
+        let wanted =
+            "a URL with a name or an address as its host: the given one has a character that no host has";
+        return Some(passes(wanted, EXAMPLE));
+    }
+    let wanted =
+        "a URL with the port of the API server, which is usually 6443: without one k3s connects to port 443";
+    without_port(url).then(|| passes(wanted, EXAMPLE))
 }
 
 /// Whether a URL of https names its host only, with a path or without.

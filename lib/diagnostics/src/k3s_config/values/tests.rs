@@ -39,6 +39,12 @@ fn values_that_k3s_does_not_take() {
         ("server", "http://pi:6443", Some((true, "a URL with https://"))),
         ("server", "https://pi:6443", None),
         ("server", "https://[fd00::1]:6443", None),
+        ("server", "https://<MASTER_IP>:6443", Some((false, "a URL with a name or an address as its host"))),
+        (
+            "server",
+            "https://${K3S_SERVER}:6443",
+            Some((false, "a URL with a name or an address as its host")),
+        ),
         ("server", "https://192.168.1.10", Some((false, "a URL with the port of the API server"))),
         ("server", "https://[fd00::1]/", Some((false, "a URL with the port of the API server"))),
         ("snapshotter", "overlay2", Some((true, "overlayfs"))),
