@@ -40,10 +40,14 @@ pub fn lint(file: &TextFile, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
         found.none_at(Place::line(&file.path, line), what, "remove the line `---`, and join the two parts");
     }
     for (key, name) in named(Some(&root)).filter(|(_, name)| !["mirrors", "configs"].contains(name)) {
-        let remedy = if name == "auths" {
-            "write the credentials below `configs`: HOST:PORT, below it `auth`"
-        } else {
-            "at the top it reads `mirrors` and `configs`"
+        let has = |field: &str| root.get(name).is_some_and(|body| body.get(field).is_some());
+        let remedy = match name {
+            // As k3d's first guides have it, next to nothing.
+            "auths" if root.get(name).is_none_or(is_empty) => continue,
+            "auths" => "write the credentials below `configs`: HOST:PORT, below it `auth`",
+            _ if has("endpoint") => "indent it below `mirrors`, with all that belongs to it",
+            _ if has("auth") || has("tls") => "indent it below `configs`, with all that belongs to it",
+            _ => "at the top it reads `mirrors` and `configs`",
         };
         found.none(key, &format!("k3s reads no `{name}` here"), remedy);
     }
@@ -71,6 +75,19 @@ fn named(node: Option<&YamlNode>) -> impl Iterator<Item = (&YamlNode, &str)> {
         let name = key.as_str()?;
         (!is_repeated(&entries[at + 1..], name)).then_some((key, name))
     })
+}
+
+fn is_empty(node: &YamlNode) -> bool {
+    node.as_str().is_none() && node.items().is_empty() && node.entries().is_empty()
+}
+
+/// Whether images with this name in front of their own are those of Docker Hub below it: to be a registry's, a name
+/// needs a dot or a port (<https://docs.k3s.io/installation/private-registry>). `_default` is containerd's word for all.
+fn is_of_docker_hub(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(is_plain)
+        && !["localhost", "configs"].contains(&name)
 }
 
 fn is_repeated(later: &[(YamlNode, YamlNode)], name: &str) -> bool {
@@ -120,6 +137,11 @@ impl RegistriesLint<'_> {
             self.none(key, what, "write the host alone, as images name it, with its port: HOST:PORT");
         } else if DOCKER_HUB.contains(&name) {
             self.none(key, "images of Docker Hub are those of `docker.io`", "write `docker.io:`");
+        } else if is_of_docker_hub(name) {
+            let what = format!(
+                "no image is of a registry `{name}`: without a dot or a port in the name, {name}/IMAGE is of docker.io"
+            );
+            self.none(key, &what, "write the name as images have it, such as ghcr.io or registry:5000");
         }
         let Some(body) = root.get("mirrors").and_then(|mirrors| mirrors.get(name)) else { return mirror };
         if name == "configs" {

@@ -15,6 +15,8 @@ fn what_k3s_reads_is_left_alone() {
         "configs:\n  ghcr.io:\n    auth: {token: hunter2}\n",
         "mirrors:\n  \"*\":\n    endpoint:\n    - \"http://registry.lan:5000\"\n",
         "mirrors:\n  docker.io:\n",
+        "mirrors:\n  registry.lan: {endpoint: [\"http://a.lan\"]}\nconfigs: {}\nauths: {}\n",
+        "mirrors:\n  localhost: {endpoint: [\"http://a.lan:5000\"]}\n  _default: {endpoint: [\"http://a.lan:5000\"]}\n",
         "mirrors:\n  \"*\":\n    endpoint: [\"https://registry.example.com:5000\"]\nconfigs:\n  \"docker.io\":\n  \"*\":\n    tls: {insecure_skip_verify: true}\n",
         "configs:\n  a.lan:\n    auth: {username: 1234, password: 0123}\n    tls: {insecure_skip_verify: yes, ca_file:}\n",
         "mirrors:\n  docker.io: {endpoint: [\"https://a.lan:5000\"]}\nconfigs:\n  a.lan: {}\n  \"a.lan:5000\": {}\n",
@@ -102,6 +104,10 @@ fn what_has_no_effect_is_named_with_its_line() {
         ),
         ("auths:\n  a.lan: {password: hunter2}\n", "/r.yaml:1:1: k3s reads no `auths` here"),
         ("registries: {}\n", "/r.yaml:1:1: k3s reads no `registries` here"),
+        (
+            "mirrors:\n  ghcr: {endpoint: [\"https://ghcr.io\"]}\n",
+            "/r.yaml:2:3: no image is of a registry `ghcr`",
+        ),
         ("configs:\n  https://a.lan: {}\n", "/r.yaml:2:3: `configs` has a URL"),
         ("configs:\n  a.lan:\n    tls: {ca_file: /gone.crt}\n", "/r.yaml:3:20: ca_file names /gone.crt"),
     ] {
@@ -110,6 +116,19 @@ fn what_has_no_effect_is_named_with_its_line() {
         assert_eq!(found[0].0, Code::RegistriesWithoutEffect);
         assert!(found[0].1.starts_with(want), "{text}: {found:?}");
         assert!(!found[0].1.contains("hunter2"));
+    }
+}
+
+#[test]
+fn what_is_at_the_top_belongs_below_one_of_the_two() {
+    for (text, want) in [
+        ("mirrors:\n\"a.lan:5000\":\n    endpoint: [\"http://a.lan:5000\"]\n", "indent it below `mirrors`"),
+        ("configs:\na.lan:\n    auth: {username: u}\n", "indent it below `configs`"),
+        ("registries: {}\n", "at the top it reads `mirrors` and `configs`"),
+    ] {
+        let found = lint(&TextFile::new("/r.yaml", text), |_| true).remove(0);
+        let explain = found.remedy.unwrap().explain;
+        assert!(explain.starts_with(want), "{text}: {explain}");
     }
 }
 
