@@ -85,7 +85,7 @@ fn of_dates(text: &TextFile, context: Option<&str>, whose: Whose, now: Timestamp
         () if now < begins => Dates::NotYet(day(begins)),
         () => return None,
     };
-    Some(client_certificate::dates(&held.place, &dates, whose))
+    Some(client_certificate::dates(&held, &dates, whose))
 }
 
 /// Whether the key is known to be that of another certificate.

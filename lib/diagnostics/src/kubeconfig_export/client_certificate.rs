@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::{
-    finding::{Code, Finding, Place, RESTART_K3S, Remedy},
+    finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity},
     kubeconfig::in_force,
     text_file::TextFile,
     weaver_toml::ssh_key::base64,
@@ -23,6 +23,8 @@ pub struct ClientCertificate {
     pub place: Place,
     pub certificate: String,
     pub key: Option<String>,
+    /// Whether the user has a token as well, which the API server tries where it does not take the certificate.
+    pub has_token: bool,
 }
 
 impl fmt::Debug for ClientCertificate {
@@ -70,6 +72,10 @@ pub fn find(
     value(cluster, "certificate-authority", "CERTIFICATE");
     let token =
         user.get("token").filter(|node| node.as_str().is_some_and(|text| LEFT_OUT.contains(&text.trim())));
+    let is_set = |node: &YamlNode| {
+        node.as_str().is_some_and(|text| !text.is_empty() && !LEFT_OUT.contains(&text.trim()))
+    };
+    let has_token = ["token", "tokenFile"].into_iter().any(|field| user.get(field).is_some_and(is_set));
     let certificate = value(user, "client-certificate", "CERTIFICATE");
     let key = value(user, "client-key", "PRIVATE KEY");
     findings.extend(token.map(|node| no_token(Place::at(&file.path, node.line, node.column))));
@@ -80,8 +86,8 @@ pub fn find(
     };
     let certificate = certificate.or_else(|| named("client-certificate"));
     let key = key.or_else(|| named("client-key")).and_then(|(_, text)| text);
-    let found =
-        certificate.and_then(|(place, text)| Some(ClientCertificate { place, certificate: text?, key }));
+    let found = certificate
+        .and_then(|(place, text)| Some(ClientCertificate { place, certificate: text?, key, has_token }));
     (found, findings)
 }
 
@@ -132,10 +138,12 @@ pub fn other_key(place: &Place) -> Finding {
 
 /// By its dates the API server refuses it.
 #[must_use]
-pub fn dates(place: &Place, dates: &Dates, whose: Whose) -> Finding {
+pub fn dates(held: &ClientCertificate, dates: &Dates, whose: Whose) -> Finding {
+    let place = &held.place;
+    let then = if held.has_token { "; the token next to it may still be valid" } else { "" };
     let message = match dates {
-        Dates::Expired(end) => format!("{place}: the client certificate expired on {end}"),
-        Dates::NotYet(begin) => format!("{place}: the client certificate is not valid before {begin}"),
+        Dates::Expired(end) => format!("{place}: the client certificate expired on {end}{then}"),
+        Dates::NotYet(begin) => format!("{place}: the client certificate is not valid before {begin}{then}"),
     };
     let remedy = match (dates, whose) {
         (Dates::NotYet(_), _) => {
@@ -150,7 +158,10 @@ pub fn dates(place: &Place, dates: &Dates, whose: Whose) -> Finding {
         )
         .command("weaver kubeconfig fetch USER@HOST"),
     };
-    Finding::new(Code::CredentialsRefused, message).saw(place.clone(), "client certificate").remedy(remedy)
+    let finding = Finding::new(Code::CredentialsRefused, message)
+        .saw(place.clone(), "client certificate")
+        .remedy(remedy);
+    if held.has_token { finding.milder(Severity::Warn) } else { finding }
 }
 
 #[cfg(test)]
@@ -181,7 +192,17 @@ mod tests {
         assert!(held.certificate.starts_with("-----BEGIN CERTIFICATE") && held.key.is_some());
         let (held, findings) = found("{}", "{client-certificate: me.crt, client-key: /gone}");
         let held = held.unwrap();
+        assert!(!held.has_token);
         assert_eq!((held.certificate.as_str(), held.key, findings.len()), ("PEM", None, 0));
+        for (token, has_token) in [
+            ("token: hunter2", true),
+            ("tokenFile: /t", true),
+            ("token: REDACTED", false),
+            ("token: ''", false),
+        ] {
+            let (held, _) = found("{}", &format!("{{client-certificate: me.crt, {token}}}"));
+            assert_eq!(held.unwrap().has_token, has_token, "{token}");
+        }
         for user in [
             "{token: hunter2}",
             "{client-certificate: /gone}",
@@ -235,6 +256,10 @@ mod tests {
     #[test]
     fn the_remedy_is_by_whose_file_it_is() {
         let place = Place::line("/k", 3);
+        let held = |has_token| {
+            let (place, certificate) = (place.clone(), String::new());
+            ClientCertificate { place, certificate, key: None, has_token }
+        };
         let (expired, not_yet) =
             (Dates::Expired("2025-01-01".to_owned()), Dates::NotYet("2030-01-01".to_owned()));
         for (at, whose, says, command) in [
@@ -243,10 +268,14 @@ mod tests {
             (&not_yet, Whose::K3s, "not valid before 2030-01-01", "timedatectl"),
             (&not_yet, Whose::Copy, "not valid before 2030-01-01", "timedatectl"),
         ] {
-            let finding = dates(&place, at, whose);
-            assert!(finding.message.contains(says) && finding.code == Code::CredentialsRefused);
+            let finding = dates(&held(false), at, whose);
+            assert!(finding.message.ends_with(says) && finding.code == Code::CredentialsRefused);
+            assert_eq!(finding.severity(), Severity::Fail);
             assert_eq!(finding.remedy.unwrap().commands, [command]);
         }
+        let with_token = dates(&held(true), &expired, Whose::Copy);
+        assert!(with_token.message.ends_with("; the token next to it may still be valid"));
+        assert_eq!(with_token.severity(), Severity::Warn);
         assert!(other_key(&place).message.starts_with("/k:3: the client key does not belong"));
     }
 
