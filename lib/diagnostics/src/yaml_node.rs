@@ -17,6 +17,19 @@ pub(crate) const ODD_INDENT: (&str, &str) = (
     "replace them by spaces",
 );
 
+/// What to do about a text that is no YAML, by the line where that was seen.
+pub(crate) fn correction(text: &str, line: Option<u64>) -> &'static str {
+    // Closed by such a quote, a value continues in the lines below.
+    let seen = line.and_then(|line| usize::try_from(line).ok()).unwrap_or_default();
+    let lines = text.lines().take(seen).skip(seen.saturating_sub(3));
+    let mut lines = lines.filter(|line| !line.trim_start().starts_with('#'));
+    if lines.any(|line| line.contains(['"', '\'']) && line.contains(PRINTED_QUOTES)) {
+        "one of the quotes is that of a word processor: write both as a text editor does"
+    } else {
+        "correct the line; YAML takes spaces at the start of a line, and no tabs"
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum YamlValue {
     /// Nothing, `~` or `null`.
@@ -272,6 +285,20 @@ mod tests {
         let b: Vec<_> = root.get("b").unwrap().items().iter().map(YamlNode::as_str).collect();
         assert_eq!(b, [Some("x"), Some("3"), Some("true"), None]);
         assert_eq!(root.get("a").unwrap().line, 2);
+    }
+
+    #[test]
+    fn a_value_that_ends_in_a_printed_quote_is_to_be_quoted_again() {
+        for (text, wants_quotes) in [
+            ("a:\n  b: \"x”\nc: 1\n", true),
+            ("a:\n  b: \"x”\n", true),
+            ("# it’s 'x'\na: [\n", false),
+            ("a:\n\t- b\n", false),
+        ] {
+            let error = parse(text).unwrap_err();
+            let correction = correction(text, error.line);
+            assert_eq!(correction.starts_with("one of the quotes"), wants_quotes, "{text}: {error:?}");
+        }
     }
 
     #[test]

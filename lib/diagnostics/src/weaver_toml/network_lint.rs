@@ -26,8 +26,8 @@ pub fn lint(file: &TextFile, config: &Config) -> Vec<Finding> {
             let place = Place { file: file.path.clone(), line: error.line, column: error.column };
             let what = format!("it is not YAML, so no network of this file is set up: {}", error.message);
             let finding = Finding::new(Code::NetworkConfigFault, format!("{place}: {what}"));
-            let remedy = "correct the line; YAML takes spaces at the start of a line, and no tabs";
-            return vec![finding.saw(place, what).remedy(Remedy::new(remedy))];
+            let remedy = Remedy::new(yaml_node::correction(&file.text, error.line));
+            return vec![finding.saw(place, what).remedy(remedy)];
         }
     };
     if matches!(root.value, YamlValue::Scalar(_) | YamlValue::List(_)) {
@@ -188,6 +188,10 @@ impl NetworkLint<'_> {
                 );
             }
             let text = name.as_str().unwrap_or_default();
+            if is_placeholder(text) {
+                let what = "the Wi-Fi's name is a placeholder of a template, so no network of that name will be found";
+                self.fault(name, what, "write the name of the network, and its password");
+            }
             let twice = encoded_twice(text).map(|meant| (meant, "is encoded twice"));
             let escaped =
                 || Some((unescaped(text)?, "has an escape, which YAML reads in double quotes only"));
@@ -214,6 +218,14 @@ fn plain<'t>(file: &'t TextFile, node: &YamlNode) -> Option<&'t str> {
     let is_whole =
         node.as_str().is_some_and(|value| value.len() <= text.len() || ["true", "false"].contains(&value));
     (is_whole && !text.starts_with(['"', '\''])).then_some(text)
+}
+
+/// Whether a text is what templates and guides have in the place of a name.
+fn is_placeholder(text: &str) -> bool {
+    let is_between = |start: &str, end: &str| {
+        text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end)).is_some_and(|name| !name.is_empty())
+    };
+    is_between("<", ">") || is_between("{{", "}}") || is_between("${", "}")
 }
 
 /// Whether cloud-init's YAML makes of this text something else, which is written back otherwise.

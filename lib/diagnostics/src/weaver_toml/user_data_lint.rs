@@ -64,8 +64,7 @@ pub fn lint(file: &TextFile, of_card: bool, has_keys: bool) -> Vec<Finding> {
         Err(error) if begin.starts_with(CLOUD_CONFIG) => {
             let place = Place { file: file.path.clone(), line: error.line, column: error.column };
             let what = format!("it is not YAML, so cloud-init ignores all of it: {}", error.message);
-            let remedy = "correct the line; YAML takes spaces at the start of a line, and no tabs";
-            found.fault(place, &what, remedy);
+            found.fault(place, &what, yaml_node::correction(text, error.line));
             return found.findings;
         }
         Err(_) => return found.findings,

@@ -36,6 +36,14 @@ fn names_and_passwords_that_another_program_changed_are_named() {
                  \"Bob’s iPhone\"",
         ),
         (
+            "wifis: {wlan0: {dhcp4: true, access-points: {\"<SSID>\": {password: hunter2hunter2}}}}\n",
+            "/n:1:46: the Wi-Fi's name is a placeholder of a template, so no network of that name will be found | write the",
+        ),
+        (
+            "wifis: {wlan0: {dhcp4: true, access-points: {\"{{ssid}}\": {}}}}\n",
+            "/n:1:46: the Wi-Fi's name is a placeholder",
+        ),
+        (
             "wifis: {wlan0: {dhcp4: true, access-points: {“attic”: {}}}}\n",
             "/n:1:46: the quotes of the Wi-Fi's name are those of a word processor",
         ),
@@ -142,6 +150,7 @@ fn what_is_fine_is_left_alone() {
         "wifis: {wlan0: {dhcp4: true, regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
         "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [10.0.0.2/24, \"fd00::2/64\"], nameservers: {addresses: [10.0.0.1]}}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
         "network: {config: disabled}\n",
+        "wifis: {wlan0: {dhcp4: true, access-points: {\"<3 cats\": {}, \"{attic}\": {}, \"$attic\": {}}}}\n",
         "wifis: {wlan0: {dhcp4: true, access-points: {\"CAFÉ™ – €5\": {}, '\u{a0}attic': {}, 'back\\slash': {}}}}\n",
         "ethernets: {eth0: {addresses: [10.0.0.2/24]}, eth1: {dhcp4: true}}\n",
         "ethernets: {eth0: {addresses: [10.0.0.2/24], routes: [{to: default, via: 10.0.0.1}], nameservers: {addresses: [9.9.9.9]}}}\n",
