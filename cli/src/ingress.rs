@@ -10,6 +10,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding_text::{self, quoted};
 use weaver_diagnostics::ingress::lint;
 use weaver_diagnostics::text_file::TextFile;
+use weaver_diagnostics::yaml_node::SyntaxError;
 
 use crate::stdout::{note, print};
 
@@ -44,10 +45,8 @@ pub fn run(verb: IngressVerb) -> anyhow::Result<ExitCode> {
             std::fs::File::open(&path).and_then(|file| file.take(LIMIT).read_to_string(&mut text))
         };
         read.with_context(|| format!("cannot read {shown}"))?;
-        let report = lint(&TextFile::new(shown.clone(), text)).map_err(|error| {
-            let line = error.line.map_or_else(String::new, |line| format!(":{line}"));
-            anyhow!("{shown}{line}: no valid YAML: {}", error.message)
-        })?;
+        let file = TextFile::new(shown.clone(), text);
+        let report = lint(&file).map_err(|error| refusal(&file, &error))?;
         for finding in &report.findings {
             any = true;
             print(&format!("{}\n", finding_text::text(finding)))?;
@@ -57,4 +56,31 @@ pub fn run(verb: IngressVerb) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if any { exit_code::KNOWN_BAD.into() } else { ExitCode::SUCCESS })
+}
+
+fn refusal(file: &TextFile, error: &SyntaxError) -> anyhow::Error {
+    let line = error.line.map_or_else(String::new, |line| format!(":{line}"));
+    let remedy = if file.text.contains("{{") {
+        "; a template of a chart is rendered first: `helm template CHART | weaver ingress lint`"
+    } else {
+        ""
+    };
+    anyhow!("{}{line}: no valid YAML: {}{remedy}", file.path, error.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_of_a_chart_is_refused_with_how_to_render_it() {
+        for (text, is_template) in
+            [("{{- if .Values.ingress }}\nkind: Ingress\n", true), ("kind: [\n", false)]
+        {
+            let file = TextFile::new("/i.yaml", text);
+            let refusal = refusal(&file, &lint(&file).unwrap_err()).to_string();
+            assert!(refusal.starts_with("/i.yaml:"), "{refusal}");
+            assert_eq!(refusal.contains("`helm template CHART"), is_template, "{refusal}");
+        }
+    }
 }
