@@ -145,6 +145,11 @@ pub fn is_trial(root: &HostRoot) -> Option<bool> {
     left_by_firmware(root, "tryboot").map(|flag| flag != 0)
 }
 
+/// The number of the partition that is mounted as the one with the boot files.
+pub(crate) fn mounted_partition(root: &HostRoot) -> Option<u32> {
+    Mounts::read(root)?.device_at(BOOT_DIR).and_then(partition)
+}
+
 fn machine(root: &HostRoot) -> MachineFacts {
     let number = |name: &str| left_by_firmware(root, name);
     let model = root.device_model();
@@ -152,12 +157,18 @@ fn machine(root: &HostRoot) -> MachineFacts {
     let device =
         |directory| mounts.as_ref().and_then(|mounts| mounts.device_at(directory).map(str::to_owned));
     let (new, old) = (device(BOOT_DIR), device(OLD_BOOT_DIR));
+    let mounted_partition = new.as_deref().and_then(partition);
     MachineFacts {
-        hardware: Hardware { model, serial: root.device_serial(), is_tryboot: false },
+        hardware: Hardware {
+            model,
+            serial: root.device_serial(),
+            is_tryboot: false,
+            partition: mounted_partition,
+        },
         running: root.read_if_possible(PROC_CMDLINE).map(|file| file.text),
         is_trial: is_trial(root),
         booted_partition: number("partition").filter(|partition| *partition > 0),
-        mounted_partition: new.as_deref().and_then(partition),
+        mounted_partition,
         is_from_network: number("boot-mode").is_some_and(|mode| NETWORK.contains(&mode)),
         other_device: number("boot-mode").and_then(|mode| other_device(mode, new.as_deref()?)),
         // A vfat is that of the firmware; a /boot of its own is ext4 mostly.

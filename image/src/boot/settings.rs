@@ -63,7 +63,8 @@ pub fn read_file(
     file: impl Fn(&str) -> Result<Option<Vec<u8>>>,
 ) -> Result<Settings> {
     // Its serial number is that of no board.
-    let hardware = Hardware { model: Some(board.model().to_owned()), serial: Some(0), is_tryboot };
+    let (model, serial) = (Some(board.model().to_owned()), Some(0));
+    let hardware = Hardware { model, serial, is_tryboot, ..Hardware::default() };
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let include = |name: &str| match file(name) {
         Ok(Some(bytes)) => Included::Text(lossy(&bytes)),

@@ -15,7 +15,7 @@ const FILE: &str = "/boot/firmware/cmdline.txt";
 
 fuzz_target!(|text: &str| {
     let hardware =
-        Hardware { model: Some("Raspberry Pi 4 Model B".to_owned()), serial: Some(1), is_tryboot: false };
+        Hardware { model: Some("Raspberry Pi 4 Model B".to_owned()), serial: Some(1), ..Hardware::default() };
     // The same text as any file that it includes: to an end, and never a file outside of the partition.
     let config = config_txt::read(text, &hardware, |_| Included::Text(text.to_owned()));
     if let CmdlineFile::File { path, .. } =

@@ -11,6 +11,8 @@ pub struct Hardware {
     pub serial: Option<u64>,
     /// Whether it is the start that `reboot "0 tryboot"` asks for: set for one start and cleared by it.
     pub is_tryboot: bool,
+    /// The partition that has the file, from 1.
+    pub partition: Option<u32>,
 }
 
 /// Boards by the name in their device tree, the model filters that they see, and their type in the revision code.
@@ -47,7 +49,7 @@ const MODELS: [(&str, &[&str], u32); 26] = [
     ("Raspberry Pi Compute Module 0", &["pi0", "pi0w", "pi02", "cm0"], 0x1b),
 ];
 
-/// Variables of the expression filter, each known to the firmware at power-on only.
+/// Variables of the expression filter, each known to the firmware at power-on only; but see [`boot_partition`].
 const VARIABLES: [&str; 6] =
     ["boot_arg1", "boot_count", "boot_partition", "bootvar0", "cust_otp", "partition"];
 
@@ -155,6 +157,9 @@ fn verdict(name: &str, hardware: &Hardware) -> Option<(FilterKind, Applies)> {
     } else if matches!(name, "HDMI:0" | "HDMI:1") {
         // For settings of a port; what it does to others is not documented.
         Some((FilterKind::Hdmi, at_power_on("an HDMI port")))
+    } else if let Some((wanted, partition)) = boot_partition(name).zip(hardware.partition) {
+        let verdict = if wanted == u64::from(partition) { Applies::Yes } else { Applies::No };
+        Some((FilterKind::Expression, verdict))
     } else {
         let (variable, _) = name.split_once(['=', '&', '<', '>'])?;
         let variable =
@@ -163,6 +168,12 @@ fn verdict(name: &str, hardware: &Hardware) -> Option<(FilterKind, Applies)> {
             .contains(&variable)
             .then(|| (FilterKind::Expression, at_power_on("a variable that only the firmware knows")))
     }
+}
+
+/// The partition that `[boot_partition=N]` names: the one that `config.txt` is read from, as two slots with the same
+/// files have it.
+fn boot_partition(name: &str) -> Option<u64> {
+    number(name.strip_prefix("boot_partition=")?)
 }
 
 fn is_otp(variable: &str) -> bool {

@@ -6,7 +6,8 @@ use super::*;
 const PI4: &str = "Raspberry Pi 4 Model B Rev 1.5";
 
 fn hardware(model: Option<&str>) -> Hardware {
-    Hardware { model: model.map(str::to_owned), serial: Some(0x1000_0000_1234_5678), is_tryboot: false }
+    let (model, serial) = (model.map(str::to_owned), Some(0x1000_0000_1234_5678));
+    Hardware { model, serial, ..Hardware::default() }
 }
 
 /// The value of `cmdline`: `-` if there is none, and where it is not known the line with the reason.
@@ -130,6 +131,16 @@ fn a_tryboot_sees_the_lines_below_its_filter() {
     let tryboot = Hardware { is_tryboot: true, ..hardware(Some(PI4)) };
     for (hardware, want) in [(hardware(Some(PI4)), "current/"), (tryboot, "new/")] {
         assert_eq!(read(text, &hardware, |_| Included::Missing).value("os_prefix"), Ok(Some(want)));
+    }
+}
+
+#[test]
+fn the_partition_that_has_the_file_decides_where_it_is_known() {
+    let text = "[boot_partition=2]\ncmdline=b.txt\n[boot_partition=3]\ncmdline=c.txt\n[all]\n";
+    for (partition, want) in [(2, Some("b.txt")), (3, Some("c.txt")), (1, None)] {
+        let hardware = Hardware { partition: Some(partition), ..hardware(Some(PI4)) };
+        let config = read(text, &hardware, |_| Included::Missing);
+        assert_eq!(config.value("cmdline"), Ok(want), "{partition}");
     }
 }
 

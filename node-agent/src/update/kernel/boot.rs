@@ -16,6 +16,7 @@ use weaver_diagnostics::kernel_trial::boot_files::{
 };
 use weaver_host::durable_file::if_there;
 
+use crate::boot_files;
 use crate::fat_file::{self, flush_file_system};
 use crate::host_root::HostRoot;
 
@@ -72,8 +73,13 @@ impl<'a> TrialBoot<'a> {
 
     /// What the firmware makes of a configuration.
     pub(super) fn config(&self, name: &str, text: &str, is_tryboot: bool) -> ConfigTxt {
-        let (model, serial) = (self.root.device_model(), self.root.device_serial());
-        config_txt::read_file(name, text, &Hardware { model, serial, is_tryboot }, |name| {
+        let hardware = Hardware {
+            model: self.root.device_model(),
+            serial: self.root.device_serial(),
+            is_tryboot,
+            partition: boot_files::mounted_partition(self.root),
+        };
+        config_txt::read_file(name, text, &hardware, |name| {
             if name.split('/').any(|part| part == "..") {
                 return Included::Unreadable("it is outside of the boot partition".to_owned());
             }

@@ -6,6 +6,7 @@ fn config(text: &str) -> ConfigTxt {
         model: Some("Raspberry Pi 4 Model B Rev 1.5".to_owned()),
         serial: Some(1),
         is_tryboot: true,
+        ..Hardware::default()
     };
     read(text, &hardware, |_| Included::Missing)
 }
