@@ -19,7 +19,7 @@ use crate::{facts::mounts::Mounts, host_root::HostRoot};
 pub struct BootFiles {
     /// What the next boot uses.
     pub next: NextBoot,
-    /// The stub in the old directory, if there is one.
+    /// The file in the old directory that the firmware does not read, if there is one.
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
     pub extra: Option<TextFile>,
@@ -50,12 +50,14 @@ const NO_TEXT_START: [&str; 4] = ["vmlinuz", "initrd", "initramfs", "System.map"
 /// Reads them all; never fails: what cannot be read is recorded as such.
 #[must_use]
 pub fn read(root: &HostRoot) -> BootFiles {
-    let stub = root.read_if_possible(OLD_CMDLINE).filter(|file| is_moved_stub(&file.text));
     let extra = root.read(EXTRA_CMDLINE);
     let hook = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
     // What cannot be read cannot be added to either.
     let generator = hook && extra.is_ok();
     let next = next(root);
+    // Guides have users write there where there was no such file, too.
+    let is_in_new = matches!(&next.file, BootFile::Read(file) if file.path.starts_with(BOOT_DIR));
+    let stub = root.read_if_possible(OLD_CMDLINE).filter(|file| is_in_new || is_moved_stub(&file.text));
     let read_only_at = read_only_at(root, &next);
     BootFiles { next, stub, generator, extra: extra.ok().flatten(), read_only_at }
 }

@@ -231,7 +231,9 @@ fn missing_parameter(facts: &CgroupFacts, file: &TextFile) -> Finding {
         let finding = Finding::new(Code::CgroupParameterOnIgnoredLine, message);
         return finding.saw(at(file, &parameter), ignored(&parameter));
     }
-    let in_stub = facts.stub.as_ref().and_then(|stub| {
+    // A link to the file that counts has what that one has.
+    let stub = facts.stub.as_ref().filter(|stub| stub.text != file.text);
+    let in_stub = stub.and_then(|stub| {
         let parameter = (1..)
             .zip(lines(&stub.text))
             .flat_map(|(n, line)| parameters(line, n))

@@ -28,7 +28,7 @@ pub struct CgroupFacts {
     pub running: Option<String>,
     /// What the next boot takes.
     pub next: NextBoot,
-    /// `/boot/cmdline.txt` where it is the stub that nothing reads.
+    /// `/boot/cmdline.txt` where nothing reads it, such as the stub of Raspberry Pi OS.
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
     pub extra: Option<TextFile>,

@@ -210,6 +210,17 @@ fn a_token_in_the_stub_names_both_files() {
     let found = &findings(&facts)[0];
     assert_eq!(found.code, Code::CgroupParameterInStub);
     assert!(found.message.contains("/boot/cmdline.txt") && found.message.contains(FILE));
+    // Written by a user where there was no such file.
+    facts.stub = Some(text("/boot/cmdline.txt", "cgroup_enable=memory cgroup_memory=1\n"));
+    assert_eq!(findings(&facts)[0].code, Code::CgroupParameterInStub);
+}
+
+#[test]
+fn a_link_to_the_file_that_counts_is_no_stub() {
+    const FOR_INIT: &str = "root=a -- cgroup_enable=memory\n";
+    let mut facts = facts(RPI, Some(FOR_INIT), RUNNING_OFF, false);
+    facts.stub = Some(text("/boot/cmdline.txt", FOR_INIT));
+    assert_eq!(findings(&facts)[0].code, Code::MemoryCgroupAbsent);
 }
 
 #[test]
