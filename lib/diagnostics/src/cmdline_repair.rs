@@ -1,8 +1,8 @@
 //! The change that mends a `cmdline.txt`, as commands and as a diff.
 //!
-//! A missing space between two parameters is put in. One line stays one line, every other parameter and their order
-//! stay, and a file that is already right gives no change. The commands are plain `sed`; the tests run them and look at
-//! the result.
+//! A missing space between two parameters is put in, and notes above the line are taken out. One line stays one line,
+//! every other parameter and their order stay, and a file that is already right gives no change. The commands are plain
+//! `sed`; the tests run them and look at the result.
 
 mod glued;
 
@@ -75,7 +75,10 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
 #[must_use]
 pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
     let mut draft = Draft::new(file, text)?;
-    let is_below = draft.is_blank_above() || ignored_enable(text).is_some();
+    if need == Need::Enable {
+        draft.drop_notes();
+    }
+    let is_below = draft.replaced == 1 && (draft.is_blank_above() || ignored_enable(text).is_some());
     if need == Need::Enable && is_below && draft.can_be_joined() {
         if let Some(line) = draft.old.iter().position(|line| opens_quote(line)) {
             // Joined, the quote would include what follows.
@@ -98,9 +101,9 @@ pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
     if draft.steps.is_empty() {
         return None;
     }
-    if opens_quote(draft.old[0]) || opens_quote(&draft.new) {
+    if opens_quote(draft.old[draft.replaced - 1]) || opens_quote(&draft.new) {
         // No one can say what of it is a value and what a parameter.
-        return Some(close_quote(file, 1));
+        return Some(close_quote(file, draft.replaced));
     }
     Some(Repair { remedy: draft.remedy(), needs_restart: true })
 }
@@ -152,6 +155,22 @@ impl<'a> Draft<'a> {
     fn is_blank_above(&self) -> bool {
         let is_blank = |line: &str| line.trim_ascii().is_empty();
         is_blank(self.old[0]) && !self.old.iter().all(|line| is_blank(line))
+    }
+
+    /// Takes out the notes above the line with the root, which the kernel gets instead of it: it knows no comments.
+    fn drop_notes(&mut self) {
+        let is_note = |line: &str| line.trim_ascii_start().starts_with('#');
+        let is_content = |line: &str| !is_note(line) && !line.trim_ascii().is_empty();
+        let Some(at) = self.old.iter().position(|line| is_content(line)) else { return };
+        let has_root = parameters_of(self.old[at]).iter().any(|it| it.starts_with("root="));
+        if !has_root || !self.old[..at].iter().any(|line| is_note(line)) {
+            return;
+        }
+        let command = "sudo sed -i -E '0,/^[[:space:]]*[^#[:space:]]/{/^[[:space:]]*(#|$)/d}'";
+        self.commands.push(format!("{command} {}", self.file).into());
+        self.steps.push("remove the notes above the parameters".into());
+        self.new = self.old[at].to_owned();
+        self.replaced = at + 1;
     }
 
     fn join_lines(&mut self) {

@@ -41,6 +41,9 @@ fuzz_target!(|text: &str| {
             let parameters = parameters(&line, 1).into_iter().map(|parameter| parameter.text.to_owned());
             parameters.filter(|parameter| !parameter.contains("cgroup_")).collect()
         };
-        assert_eq!(foreign(&change.to)[..foreign(text).len()], foreign(text)[..]);
+        // Below notes is another line.
+        if !remedy.explain.contains("remove the notes") {
+            assert_eq!(foreign(&change.to)[..foreign(text).len()], foreign(text)[..]);
+        }
     }
 });

@@ -44,6 +44,10 @@ fn the_printed_commands_mend_the_file() {
         // Other text on the lines that the firmware ignores stays ignored.
         ("root=a\nroot=old cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
         ("root=a\n# add cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
+        ("#/boot/cmdline.txt\nroot=a rootwait\n", Need::Enable, "root=a rootwait cgroup_enable=memory"),
+        ("#\n# don\"t\n\r\nroot=a cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
+        ("\n# mine\nroot=a\n# yours\n", Need::Enable, "root=a cgroup_enable=memory"),
+        ("\u{feff}# mine\nroot=a", Need::Enable, "root=a cgroup_enable=memory"),
         ("cgroup_enable=memory cgroup_disable=memory x\n", Need::Enable, "cgroup_enable=memory x"),
         ("cgroup_disable=memory cgroup_disable=memory x\n", Need::NoDisable, "x"),
         ("a cgroup_disable=cpu,memory b\n", Need::NoDisable, "a cgroup_disable=cpu b"),
@@ -160,9 +164,9 @@ proptest! {
                 let all = parameters(lines(text)[0], 1).into_iter().map(|parameter| parameter.text.to_owned());
                 all.filter(|parameter| !parameter.trim_matches('"').starts_with("cgroup_")).collect()
             };
-            // What an empty first line was meant to have is below it.
-            if !lines(&text)[0].trim_ascii().is_empty() {
-                let first = lines(&text)[0];
+            // What an empty first line was meant to have is below it, and so is what is below notes.
+            let first = lines(&text)[0];
+            if !first.trim_ascii().is_empty() && !first.trim_ascii_start().starts_with('#') {
                 // A space that is missing is put in where a parameter is to be.
                 let old = if enable { separated(first) } else { first.to_owned() };
                 prop_assert_eq!(others(&change.to), others(&old), "{:?} {:?}", text, change.to);
