@@ -2,6 +2,7 @@
 
 use super::context::{DAY, HOUR, LogContext};
 use super::details::Details;
+use crate::finding::Code;
 
 pub(super) struct Wording {
     /// Text that a line with it has, in whatever case.
@@ -42,6 +43,13 @@ impl Wording {
                 (context.count(self.needle, line, DAY) >= least).then_some(details)
             }
         }
+    }
+}
+
+impl Code {
+    /// With all wordings by which it is recognised.
+    pub(super) const fn printed_as(self, wordings: &'static [Wording]) -> (Self, &'static [Wording]) {
+        (self, wordings)
     }
 }
 
