@@ -48,7 +48,7 @@ const ELSEWHERE: [(&str, &[&str]); 1] = [if cfg!(windows) {
 }];
 
 /// Commands, and the names of their output.
-const COMMANDS: [(&str, &[&str]); 13] = [
+const COMMANDS: [(&str, &[&str]); 7] = [
     ("uname.txt", &["uname", "-a"]),
     ("k3s-version.txt", &["k3s", "--version"]),
     ("units.txt", &["systemctl", "--no-pager", "list-units", "--all", "k3s*", "weaver*"]),
@@ -56,27 +56,16 @@ const COMMANDS: [(&str, &[&str]); 13] = [
     ("clock.txt", &["timedatectl"]),
     ("routes.txt", &["ip", "route"]),
     ("log-kernel.txt", &["journalctl", "--boot", "--no-pager", "--dmesg", "--lines", "1000"]),
-    ("log-k3s.txt", &["journalctl", "--boot", "--no-pager", "--unit", "k3s", "--lines", "1000"]),
-    (
-        "log-boot-config.txt",
-        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-boot-config", "--lines", "200"],
-    ),
-    (
-        "log-preflight.txt",
-        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-preflight", "--lines", "200"],
-    ),
-    (
-        "log-node-agent.txt",
-        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-node-agent", "--lines", "1000"],
-    ),
-    (
-        "log-webhook.txt",
-        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-webhook", "--lines", "500"],
-    ),
-    (
-        "log-operator.txt",
-        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-operator", "--lines", "1000"],
-    ),
+];
+
+/// Units, and how many lines of their logs.
+const LOGS: [(&str, &str); 6] = [
+    ("k3s", "1000"),
+    ("weaver-boot-config", "200"),
+    ("weaver-preflight", "200"),
+    ("weaver-node-agent", "1000"),
+    ("weaver-webhook", "500"),
+    ("weaver-operator", "1000"),
 ];
 
 #[derive(Args)]
@@ -99,14 +88,22 @@ pub async fn run(options: &SupportBundle) -> anyhow::Result<()> {
     bundle
         .add("doctor.json", &doctor::report().await.unwrap_or_else(|error| format!("{error:#}")))
         .with_context(what)?;
-    let (files, commands) =
-        if platform::CAN_BE_NODE { (&FILES[..], &COMMANDS[..]) } else { (&[][..], &ELSEWHERE[..]) };
+    let (files, commands, logs) = if platform::CAN_BE_NODE {
+        (&FILES[..], &COMMANDS[..], &LOGS[..])
+    } else {
+        (&[][..], &ELSEWHERE[..], &[][..])
+    };
     for file in files {
         let name = file.trim_start_matches('/').replace('/', "_");
         bundle.add(&name, &read(&options.root.join(file.trim_start_matches('/')))).with_context(what)?;
     }
     for (name, words) in commands {
         bundle.add(name, &output(words).await).with_context(what)?;
+    }
+    for &(unit, lines) in logs {
+        let name = format!("log-{}.txt", unit.trim_start_matches("weaver-"));
+        let words = ["journalctl", "--boot", "--no-pager", "--unit", unit, "--lines", lines];
+        bundle.add(&name, &output(&words).await).with_context(what)?;
     }
     bundle
         .tar
