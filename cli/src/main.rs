@@ -66,15 +66,11 @@ enum Verb {
     /// Print a shell completion script
     Completion(generated::Completion),
     /// Create and check the `weaver.toml` of a card
-    Config {
-        #[command(subcommand)]
-        verb: config::ConfigVerb,
-    },
+    #[command(subcommand)]
+    Config(config::ConfigVerb),
     /// Install, compare and migrate Config Weaver's CustomResourceDefinitions
-    Crd {
-        #[command(subcommand)]
-        verb: crd::CrdVerb,
-    },
+    #[command(subcommand)]
+    Crd(crd::CrdVerb),
     /// Print the documentation of this version; needs no network
     Docs(docs::Docs),
     /// Find out what is wrong, where, and what to type
@@ -103,20 +99,14 @@ enum Verb {
     #[command(verbatim_doc_comment)]
     Find(find::Find),
     /// Check Ingresses for Traefik
-    Ingress {
-        #[command(subcommand)]
-        verb: ingress::IngressVerb,
-    },
+    #[command(subcommand)]
+    Ingress(ingress::IngressVerb),
     /// Configure a k3d cluster that laptops can reach by name
-    K3d {
-        #[command(subcommand)]
-        verb: k3d::K3dVerb,
-    },
+    #[command(subcommand)]
+    K3d(k3d::K3dVerb),
     /// Export, fetch, merge and check kubeconfigs
-    Kubeconfig {
-        #[command(subcommand)]
-        verb: kubeconfig::KubeconfigVerb,
-    },
+    #[command(subcommand)]
+    Kubeconfig(kubeconfig::KubeconfigVerb),
     /// Write the man pages to a directory
     #[command(hide = true)]
     Man {
@@ -124,15 +114,11 @@ enum Verb {
         directory: PathBuf,
     },
     /// Upgrade, back up, restore and update this node; run as root
-    Node {
-        #[command(subcommand)]
-        verb: node::NodeVerb,
-    },
+    #[command(subcommand)]
+    Node(node::NodeVerb),
     /// List, adopt or delete copies whose ConfigMapSync or ResourceSync no longer exists
-    Orphans {
-        #[command(subcommand)]
-        verb: orphans::OrphansVerb,
-    },
+    #[command(subcommand)]
+    Orphans(orphans::OrphansVerb),
     /// Pause the operator's writes, for all resources or for one, until `weaver resume`
     ///
     /// The operator's watches, webhook and health endpoints continue; the condition Paused of each resource gives the
@@ -141,10 +127,8 @@ enum Verb {
     #[command(verbatim_doc_comment)]
     Pause(pause::PauseArgs),
     /// Configure k3s for a private registry, and check one
-    Registry {
-        #[command(subcommand)]
-        verb: registry::RegistryVerb,
-    },
+    #[command(subcommand)]
+    Registry(registry::RegistryVerb),
     /// Resume the operator's writes after `weaver pause`
     Resume(pause::Resume),
     /// Show the leader, other candidates, pauses, and how many resources are Ready
@@ -162,25 +146,17 @@ enum Verb {
     #[command(verbatim_doc_comment)]
     SupportBundle(support_bundle::SupportBundle),
     /// Create, show and explain ConfigMapSyncs, which copy objects into other namespaces
-    Sync {
-        #[command(subcommand)]
-        verb: sync::SyncVerb,
-    },
+    #[command(subcommand)]
+    Sync(sync::SyncVerb),
     /// Show and change ResourceSyncs, which copy objects of any kind; `weaver sync` creates and explains them
-    Resource {
-        #[command(subcommand)]
-        verb: resource::ResourceVerb,
-    },
+    #[command(subcommand)]
+    Resource(resource::ResourceVerb),
     /// Allow or forbid the operator to act as a ServiceAccount
-    Tenant {
-        #[command(subcommand)]
-        verb: tenant::TenantVerb,
-    },
+    #[command(subcommand)]
+    Tenant(tenant::TenantVerb),
     /// Create and show ServiceTokens, which keep a Secret filled with fresh tokens
-    Token {
-        #[command(subcommand)]
-        verb: token::TokenVerb,
-    },
+    #[command(subcommand)]
+    Token(token::TokenVerb),
     /// Show syncs, tokens, nodes and findings in a browser on this machine
     ///
     /// Uses the rights of your kubeconfig, and changes nothing in the cluster that you do not confirm. The pages
@@ -270,30 +246,30 @@ async fn main() -> ExitCode {
     let done = match args.verb {
         Verb::Apply(options) => resource::apply::run(&options).await,
         Verb::Completion(options) => generated::completion(&options, command("weaver")),
-        Verb::Config { verb } => config::run(verb),
-        Verb::Crd { verb } => crd::run(verb).await,
+        Verb::Config(verb) => config::run(verb),
+        Verb::Crd(verb) => crd::run(verb).await,
         Verb::Docs(options) => docs::run(&options),
         Verb::Doctor(options) => doctor::run(&options).await,
         Verb::Explain(options) => explain::run(&options),
         Verb::Find(options) => find::run(&options).await,
-        Verb::Ingress { verb } => ingress::run(verb),
-        Verb::K3d { verb } => k3d::run(verb),
-        Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
+        Verb::Ingress(verb) => ingress::run(verb),
+        Verb::K3d(verb) => k3d::run(verb),
+        Verb::Kubeconfig(verb) => kubeconfig::run(verb).await,
         Verb::Man { directory } => generated::man(&directory, command("weaver")),
-        Verb::Node { verb } => node::run(verb),
-        Verb::Orphans { verb } => orphans::run(verb).await,
+        Verb::Node(verb) => node::run(verb),
+        Verb::Orphans(verb) => orphans::run(verb).await,
         Verb::Pause(options) => pause::pause(&options).await.map(|()| ExitCode::SUCCESS),
-        Verb::Registry { verb } => registry::run(verb).await,
+        Verb::Registry(verb) => registry::run(verb).await,
         Verb::Resume(options) => pause::resume(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Status(options) if options.watch => {
             status::watch::run(options.output).await.map(|()| ExitCode::SUCCESS)
         }
         Verb::Status(options) => status::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
-        Verb::Sync { verb } => sync::run(verb).await,
-        Verb::Resource { verb } => resource::run(Kind::ResourceSync, verb).await,
-        Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
-        Verb::Token { verb } => token::run(verb).await,
+        Verb::Sync(verb) => sync::run(verb).await,
+        Verb::Resource(verb) => resource::run(Kind::ResourceSync, verb).await,
+        Verb::Tenant(verb) => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
+        Verb::Token(verb) => token::run(verb).await,
         Verb::Ui(options) => ui::run(&options).await,
         Verb::Uninstall(options) => uninstall::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Verify(options) => verify::run(&options),

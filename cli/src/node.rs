@@ -282,7 +282,7 @@ mod tests {
             ),
         ] {
             let parsed = Args::parse_from(["weaver", "node"].into_iter().chain(typed.split(' ')));
-            let Verb::Node { verb } = parsed.verb else { panic!("{typed}") };
+            let Verb::Node(verb) = parsed.verb else { panic!("{typed}") };
             assert_eq!(args(verb).join(" ".as_ref()), asked);
         }
     }
