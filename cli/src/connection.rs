@@ -138,7 +138,6 @@ pub async fn config() -> anyhow::Result<Config> {
     if of_k3s { config.context("only root can read it: use sudo, or pass --kubeconfig") } else { config }
 }
 
-/// A client by this kubeconfig.
 pub async fn client_of(kubeconfig: &Path) -> anyhow::Result<Client> {
     client_by(config_by(Some(kubeconfig), None).await?)
 }

@@ -33,7 +33,6 @@ pub enum Leadership {
     Standalone,
 }
 
-/// Requests of one watch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WatchRequests {
     path: String,

@@ -23,7 +23,6 @@ const IN_A_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 #[error("{0} names another API server or CA: restarting")]
 pub struct Replaced(String);
 
-/// What was in the file.
 pub struct TrustFile {
     path: PathBuf,
     text: Option<Vec<u8>>,

@@ -46,7 +46,6 @@ pub struct Apply {
     dry_run: DryRun,
 }
 
-/// An object that was applied.
 struct AppliedObject {
     store: Store,
     writes: Rollback,

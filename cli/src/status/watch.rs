@@ -50,7 +50,6 @@ struct OperatorState {
 /// Is an object Ready, and is it paused?
 type ReadyState = (bool, bool);
 
-/// The objects of a kind.
 #[derive(Default)]
 struct KindObjects {
     states: BTreeMap<(Option<String>, String), ReadyState>,

@@ -93,7 +93,6 @@ impl Live {
         live
     }
 
-    /// The syncs of a kind.
     pub fn of(&self, kind: SyncKind) -> &watch::Sender<KindSnapshot<SyncView>> {
         match kind {
             SyncKind::ConfigMap => &self.syncs,

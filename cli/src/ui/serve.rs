@@ -90,7 +90,6 @@ pub fn router(app: App) -> Router {
     router.layer(middleware::from_fn_with_state(app.clone(), guard)).with_state(app)
 }
 
-/// The pages of one sync of this kind.
 fn sync_pages(kind: SyncKind) -> Router<App> {
     let key = move |(namespace, name)| SyncKey { kind, namespace, name };
     let page = format!("/{}/{{namespace}}/{{name}}", kind.path());

@@ -26,7 +26,6 @@ const SIGNED: &str = "Config Weaver ";
 #[error("{0}")]
 pub struct NotAsPublished(String);
 
-/// A file as it was read, and where.
 pub struct ReadFile {
     pub at: String,
     pub bytes: Vec<u8>,

@@ -23,7 +23,6 @@ use crate::verify::signature::MinisignKey;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a release is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReleaseAddress {
     /// A URL without a slash at its end.

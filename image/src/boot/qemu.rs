@@ -100,7 +100,6 @@ pub struct QemuStart<'a> {
     /// The card, a qcow2 file.
     pub card: &'a Path,
     pub ports: ForwardedPorts,
-    /// Where the console is.
     pub console: Console,
     /// Receives what the console shows.
     pub console_log: &'a Path,

@@ -37,7 +37,6 @@ const PI5_EARLY: [&str; 4] = ["sdhci_brcmstb", "pinctrl_brcmstb_bcm2712", "gpio_
 /// For the wired network of a Pi 5: the bus to the chip with its ports, and the drivers of that chip.
 const PI5_NETWORK: [&str; 5] = ["irq_bcm2712_mip", "rp1_pci", "clk_rp1", "pinctrl_rp1", "macb"];
 
-/// One of Debian's kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DebianKernel {
     /// The release's own.

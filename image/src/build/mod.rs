@@ -72,7 +72,6 @@ const TOOLS: [&str; 11] = [
 pub struct BuiltImage {
     /// The image, not compressed.
     pub raw: PathBuf,
-    /// What k3s on it is.
     pub k3s: K3s,
 }
 

@@ -60,7 +60,6 @@ impl OciPlatform {
     }
 }
 
-/// The metadata of an image.
 #[derive(Clone, Debug)]
 pub struct ImageMetadata {
     pub version: String,

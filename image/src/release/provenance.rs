@@ -12,7 +12,6 @@ pub const NAME: &str = "provenance.intoto.json";
 /// `make release`, as docs/how-to/make-a-release.md describes it; what its parameters mean follows from it.
 const BUILD_TYPE: &str = "https://weaver.example.com/release/v1";
 
-/// The facts of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct BuildFacts<'a> {
     pub version: &'a str,

@@ -163,7 +163,6 @@ pub fn is_adopted(meta: &ObjectMeta) -> bool {
     meta.annotations.iter().flatten().any(|(key, _)| key == ADOPTED_ANNOTATION)
 }
 
-/// `meta` as that of an adopted object.
 #[must_use]
 pub fn adopted(mut meta: ObjectMeta) -> ObjectMeta {
     meta.annotations.get_or_insert_default().insert(ADOPTED_ANNOTATION.into(), "true".into());

@@ -50,7 +50,6 @@ pub struct SpecSource {
 }
 
 impl SpecSource {
-    /// That of `source`, whose kind is this one.
     #[must_use]
     pub fn of(kind: ObjectKind, source: &Source) -> Self {
         let Source { namespace, name, names, selector, .. } = source.clone();

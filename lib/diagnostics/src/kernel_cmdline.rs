@@ -59,7 +59,6 @@ pub fn lines(text: &str) -> Vec<&str> {
     text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect()
 }
 
-/// The parameters of one line.
 #[must_use]
 pub fn parameters(line: &str, number: u64) -> Vec<Parameter<'_>> {
     let mut found = Vec::new();

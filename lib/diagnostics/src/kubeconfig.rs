@@ -167,7 +167,6 @@ pub fn administrators(path: &str, read: Result<Option<TextFile>, String>, mode: 
     }
 }
 
-/// What is missing, and where.
 pub(crate) struct MissingPart<'a> {
     node: Option<&'a YamlNode>,
     why: String,

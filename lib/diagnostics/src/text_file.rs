@@ -9,7 +9,6 @@ pub struct TextFile {
 }
 
 impl TextFile {
-    /// A text and its path.
     #[must_use]
     pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         Self { path: path.into(), text: text.into() }

@@ -3,5 +3,4 @@
 //! One style sheet, whose colours a test of `weaver ui` checks for contrast; it names classes and knows no page.
 
 pub const STYLE: &str = include_str!("page_style/ui.css");
-/// The icon, as SVG.
 pub const ICON: &str = include_str!("page_style/icon.svg");

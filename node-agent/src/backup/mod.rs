@@ -80,7 +80,6 @@ pub struct BackupRequest {
     pub seal: Seal,
 }
 
-/// A backup that was made.
 #[derive(Debug)]
 pub struct MadeBackup {
     pub path: PathBuf,

@@ -72,7 +72,6 @@ fn memory_controller(root: &HostRoot) -> Controller {
     }
 }
 
-/// The layout of the cgroups.
 pub(crate) fn cgroup_layout(root: &HostRoot, mounts: Option<&Mounts>) -> CgroupLayout {
     let text = |path| root.read_if_possible(path).map(|file| file.text);
     CgroupLayout {

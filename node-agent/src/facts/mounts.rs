@@ -30,7 +30,6 @@ impl Mounts {
         Self(mounts.map(|mount| MountInfo { mount_point: unescaped(&mount.mount_point), ..mount }).collect())
     }
 
-    /// The mount at a path.
     pub(crate) fn at(&self, directory: &Path) -> Mount {
         // The last one covers the others.
         let Some(mount) = self.0.iter().rfind(|mount| mount.mount_point == directory) else {

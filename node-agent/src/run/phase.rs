@@ -21,7 +21,6 @@ use crate::node_report::Gate;
 /// Pauses between two attempts to open the gate once the names are proven: each costs the API server a token.
 const OPEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
-/// The phase of the gate.
 #[derive(Debug)]
 pub enum GatePhase {
     /// The node joins a server: there is nothing to prove, and no operator.

@@ -23,7 +23,6 @@ use super::k3s_log::K3sLog;
 use crate::systemctl::{Systemctl, SystemctlError, UnitState};
 use crate::{k3s_block, node_report::Gate};
 
-/// The unit of k3s as a server.
 const K3S: &str = Role::Server.unit();
 const OPERATOR: &str = "weaver-operator.service";
 /// Pause between two questions about the same unit.

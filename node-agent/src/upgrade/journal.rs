@@ -28,7 +28,6 @@ pub trait Recorded: Serialize + DeserializeOwned {
     const NAME: &str;
     /// What is recorded, as text: it holds the lock of the node under this name.
     const WHAT: &str;
-    /// The code of one that was interrupted.
     const INTERRUPTED: Code;
     /// The form of the record. A change that an older version must not ignore raises it: one with a lower number does
     /// not act on the record until it has ended. That holds for the way back of an update too, which the version before
@@ -42,7 +41,6 @@ pub trait Recorded: Serialize + DeserializeOwned {
     fn has_ended(&self) -> bool;
 }
 
-/// A record as it is written.
 #[derive(Serialize)]
 struct WrittenRecord<'a, R> {
     by: &'static str,

@@ -63,7 +63,6 @@ impl<T> StateEntry<T> {
 pub struct States<T>(Mutex<HashMap<String, Arc<StateEntry<T>>>>);
 
 impl<T: Default> States<T> {
-    /// The entry of the resource with this uid.
     pub fn entry(&self, uid: &str, resource: &ResourceRef) -> Arc<StateEntry<T>> {
         self.0
             .lock()

@@ -53,7 +53,6 @@ pub struct SecretJob<'a> {
     pub tenant: &'a TenantClient,
     /// The API server's clock.
     pub clock: &'a ServerClock,
-    /// What is asked for.
     pub asked: &'a ValidServiceToken,
     pub desired: &'a DesiredSecret,
     /// What is known of the accounts, and why nothing is known of the others.
@@ -83,7 +82,6 @@ pub struct FillOutcome {
     pub sent: bool,
 }
 
-/// A token to write.
 struct TokenToWrite {
     token: SecretString,
     claims: Claims,

@@ -33,7 +33,6 @@ const SHORTEST_AGE: SignedDuration = SignedDuration::from_secs(30);
 /// How far in the future the API server takes a token's start.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
-/// What was seen of the Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SeenSecret {
     pub uid: String,
@@ -65,7 +64,6 @@ pub enum AccountState {
 
 #[derive(Clone, Copy, Debug)]
 pub struct TokenFacts<'a> {
-    /// What is asked for.
     pub asked: &'a ValidServiceToken,
     /// Uid of the resource.
     pub uid: &'a str,
@@ -100,7 +98,6 @@ pub enum SecretRefusal {
     Terminating,
 }
 
-/// The work on one Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SecretWork {
     /// Each token that is asked for, in the order of the spec.

@@ -60,7 +60,6 @@ pub enum FileRead {
     Unreadable(io::ErrorKind),
 }
 
-/// The file with the certificate.
 #[derive(Debug)]
 pub struct CertificateFile {
     path: PathBuf,

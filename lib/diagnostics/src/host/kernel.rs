@@ -11,7 +11,6 @@ pub const HYBRID_CONTROLLERS: &str = "/sys/fs/cgroup/unified/cgroup.controllers"
 /// Only a cgroup that is not the kernel's own root has this file: that of a container.
 pub const ROOT_TYPE: &str = "/sys/fs/cgroup/cgroup.type";
 
-/// The layout of cgroups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CgroupLayout {
     /// The controllers of cgroup version 2.

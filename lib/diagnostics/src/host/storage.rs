@@ -83,7 +83,6 @@ pub struct BootMount {
     pub fstab_line: u64,
     /// Whether that line mounts it for writing.
     pub is_for_writing: bool,
-    /// How it is mounted.
     pub state: Mount,
     /// Free bytes, where it is writable and they are known.
     pub free: Option<u64>,

@@ -49,7 +49,6 @@ pub struct UpgradeCandidate {
     pub kind: Option<Result<(), String>>,
     /// What speaks for its content.
     pub hash: Hash,
-    /// The version that was asked for.
     pub asked: Option<Version>,
     /// The version that it reports.
     pub version: Option<Result<Version, String>>,

@@ -2,7 +2,6 @@
 
 use super::version::Version;
 
-/// Where the releases are.
 pub const ADDRESS: &str = "https://github.com/k3s-io/k3s/releases/download";
 
 /// The files of a release for one kind of machine.

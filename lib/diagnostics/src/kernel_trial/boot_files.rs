@@ -164,7 +164,6 @@ pub enum TrialSource {
     Present(String),
 }
 
-/// A file of the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialFile {
     /// Its path below the directory.

@@ -53,7 +53,6 @@ pub enum TrialPhase {
 /// What a boot shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialFacts {
-    /// This boot.
     pub boot: String,
     /// The kernel that runs.
     pub running: String,

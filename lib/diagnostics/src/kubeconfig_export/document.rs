@@ -125,12 +125,10 @@ impl Document {
         self.0.insert(key.to_owned(), value);
     }
 
-    /// The entries of a list.
     pub(super) fn entries(&self, list: &str) -> &[Value] {
         self.0.get(list).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The entry of that name.
     pub(super) fn entry(&self, list: &str, name: &str) -> Option<&Value> {
         self.entries(list).iter().find(|entry| name_of(entry).as_deref() == Some(name))
     }
@@ -142,7 +140,6 @@ impl fmt::Debug for Document {
     }
 }
 
-/// The name of an entry.
 pub(super) fn name_of(entry: &Value) -> Option<String> {
     entry.get("name").and_then(text_of)
 }

@@ -42,7 +42,6 @@ impl FatFiles {
         }
     }
 
-    /// The names in a directory.
     #[must_use]
     pub fn names(&self, directory: &str) -> Vec<String> {
         let directory = without_empty_parts(directory);

@@ -124,7 +124,6 @@ impl LeftOut {
     }
 }
 
-/// The volume that a name is of.
 fn volume(name: &str) -> Option<&str> {
     name.strip_prefix(VOLUMES)?.split('/').next()
 }

@@ -15,7 +15,6 @@ const MARGIN: u64 = 64 * 1024;
 /// Where a version that was kept here comes from.
 pub const KEPT: &str = "kept on this host by the last update";
 
-/// One package of one version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct PackageVersion {
     pub name: String,

@@ -18,7 +18,6 @@ use crate::shell::quoted;
 const MOST_SHOWN: usize = 50;
 const KEPT: &str = "none of it was applied, the last valid settings stay";
 
-/// The file has faults.
 #[must_use]
 pub fn invalid(file: &str, faults: &[Fault]) -> Finding {
     let count = if faults.len() == 1 { "a fault".to_owned() } else { format!("{} faults", faults.len()) };
