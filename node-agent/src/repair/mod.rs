@@ -63,16 +63,14 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let is_changed = |finding: &&Finding| finding.remedy.as_ref().is_some_and(|it| !it.changes.is_empty());
     let codes: Vec<_> = findings.iter().filter(is_changed).map(|finding| finding.code.id()).collect();
     repair(&root, &record()?, &codes.join(" "), &changes)?;
-    if remedies.iter().any(|remedy| needs_reboot(remedy)) {
+    let needs_reboot =
+        |remedy: &&Remedy| !remedy.changes.is_empty() && remedy.commands.contains(&Command::Reboot);
+    if remedies.iter().any(needs_reboot) {
         say(&format!("Changed; takes effect at the next boot: {}\n", Command::Reboot))?;
         return Ok(exit_code::REBOOT_NEEDED);
     }
     say("Changed.\n")?;
     Ok(exit_code::FINE)
-}
-
-fn needs_reboot(remedy: &Remedy) -> bool {
-    !remedy.changes.is_empty() && remedy.commands.contains(&Command::Reboot)
 }
 
 fn say(text: &str) -> anyhow::Result<()> {

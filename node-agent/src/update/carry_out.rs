@@ -1,7 +1,5 @@
 //! The steps of an update, and of its rollback.
 
-use std::path::PathBuf;
-
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::package_update::plan::PackageVersion;
 use weaver_diagnostics::package_update::record::{UpdateRecord, UpdateResume, UpgradePhase};
@@ -103,7 +101,7 @@ impl PackageUpdate<'_> {
         if let Err(error) = self.note(UpgradePhase::Back) {
             say(&format!("{error:#}"));
         }
-        match self.host.programs.put_back(&self.old_files()).await {
+        match self.host.programs.put_back(&files(&self.packages.back())).await {
             Ok(Ok(())) => self.prove_old().await,
             Ok(Err(refusal)) => self.stuck(&refusal.to_string()),
             Err(error) => self.stuck(&format!("{error:#}")),
@@ -167,11 +165,6 @@ impl PackageUpdate<'_> {
     async fn proves(&self, packages: &[PackageVersion]) -> anyhow::Result<()> {
         self.host.restart_agent(&self.record).await?;
         self.host.prove(packages, &self.record).await
-    }
-
-    /// The kept files of the packages that were replaced.
-    fn old_files(&self) -> Vec<PathBuf> {
-        files(&self.packages.back())
     }
 
     fn note(&mut self, phase: UpgradePhase) -> anyhow::Result<()> {

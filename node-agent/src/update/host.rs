@@ -117,7 +117,7 @@ impl UpdateHost {
     /// # Errors
     /// systemd is there and does not say.
     pub async fn before(&self) -> anyhow::Result<BeforeUpdate> {
-        if !self.has_systemd() {
+        if !self.root.exists(SYSTEMD) {
             return Ok(BeforeUpdate::default());
         }
         let mut before = BeforeUpdate::default();
@@ -210,10 +210,6 @@ impl UpdateHost {
 
     fn report(&self) -> PathBuf {
         self.root.real(RUNTIME_DIR).join("report.json")
-    }
-
-    fn has_systemd(&self) -> bool {
-        self.root.exists(SYSTEMD)
     }
 }
 

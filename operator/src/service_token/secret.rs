@@ -105,15 +105,11 @@ impl DesiredSecret {
     /// With our owner reference replacing one to a resource of the same name that is gone.
     fn with(&self, mut meta: ObjectMeta, data: BTreeMap<String, String>) -> Object {
         let owners = meta.owner_references.get_or_insert_default();
-        owners.retain(|owner| !is_reference_to(owner, &self.owner.name));
+        owners.retain(|owner| !is_service_token(owner) || owner.name != self.owner.name);
         owners.push(self.reference.clone());
         let kind = ObjectKind::SECRET.as_str().to_owned();
         Object { api_version: "v1".into(), kind, metadata: meta, data: Some(data), ..Object::default() }
     }
-}
-
-fn is_reference_to(reference: &OwnerReference, name: &str) -> bool {
-    is_service_token(reference) && reference.name == name
 }
 
 fn claims(value: &str) -> Result<Claims, NotAToken> {

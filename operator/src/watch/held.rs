@@ -67,7 +67,7 @@ impl Consumer for CopyWatches {
     /// object that is watched by its name.
     fn keep(&self, watch: &WatchKey<ObjectKind>, meta: ObjectMeta) -> WatchedObject {
         let is_ours = || Owner::of(&meta).is_some_and(|owner| owner.namespace == watch.account.namespace);
-        let may_be_whole = is_on_one(watch) || is_ours();
+        let may_be_whole = matches!(watch.selector, WatchSelector::Name(_)) || is_ours();
         WatchedObject::of(meta, may_be_whole)
     }
 
@@ -97,10 +97,6 @@ impl Consumer for CopyWatches {
 #[must_use]
 pub fn is_on_sources(watch: &WatchKey<ObjectKind>) -> bool {
     watch.selector != CopyWatches::selector()
-}
-
-fn is_on_one(watch: &WatchKey<ObjectKind>) -> bool {
-    matches!(watch.selector, WatchSelector::Name(_))
 }
 
 /// What is kept of an object: its metadata as JSON, one text in the place of many.

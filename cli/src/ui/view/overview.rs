@@ -122,18 +122,14 @@ fn verdict(open: &[FindingView]) -> String {
             format!("The fault is {}: {}.{then}", first.seen.location.phrase(), first.seen.finding.code)
         }
         (None, 0) => "All is well.".to_owned(),
-        (None, _) if open.iter().any(|found| is_about_readiness(&found.seen.finding)) => {
+        // No program failed, but what a resource asks for is not carried out.
+        (None, _) if open.iter().any(|found| found.seen.finding.code == Code::SyncNotReady) => {
             "No failure of the machines, the network or the cluster was found, but not everything is ready."
                 .to_owned()
         }
         (None, 1) => "No problem was found; one finding is worth a look.".to_owned(),
         (None, count) => format!("No problem was found; {count} findings are worth a look."),
     }
-}
-
-/// About a resource that is not ready: no program failed, but its request is not carried out.
-fn is_about_readiness(finding: &Finding) -> bool {
-    finding.code == Code::SyncNotReady
 }
 
 fn finding(

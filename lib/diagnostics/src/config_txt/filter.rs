@@ -162,8 +162,9 @@ fn verdict(name: &str, hardware: &Hardware) -> Option<(FilterKind, Applies)> {
         Some((FilterKind::Expression, verdict))
     } else {
         let (variable, _) = name.split_once(['=', '&', '<', '>'])?;
-        let variable =
-            variable.strip_suffix(|digit| matches!(digit, '0'..='7') && is_otp(variable)).unwrap_or(variable);
+        let variable = variable
+            .strip_suffix(|digit| matches!(digit, '0'..='7') && variable.starts_with("cust_otp"))
+            .unwrap_or(variable);
         VARIABLES
             .contains(&variable)
             .then(|| (FilterKind::Expression, at_power_on("a variable that only the firmware knows")))
@@ -174,10 +175,6 @@ fn verdict(name: &str, hardware: &Hardware) -> Option<(FilterKind, Applies)> {
 /// files have it.
 fn boot_partition(name: &str) -> Option<u64> {
     number(name.strip_prefix("boot_partition=")?)
-}
-
-fn is_otp(variable: &str) -> bool {
-    variable.starts_with("cust_otp")
 }
 
 /// A filter of the table, or that of a model to come: `pi6`.
