@@ -42,14 +42,15 @@ pub struct Doctor {
     report: Option<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: DoctorOutput,
+    output: FindingsOutput,
     /// Explain this code instead of checking (repeatable)
     #[arg(long, value_name = "CODE", value_parser = crate::explain::code)]
     explain: Vec<Code>,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum DoctorOutput {
+/// How findings are printed.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FindingsOutput {
     /// Human-readable text
     Text,
     /// One JSON document
@@ -65,8 +66,8 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
     }
     let seen = look(options.report.as_deref(), None).await;
     match options.output {
-        DoctorOutput::Text => show::text(&seen)?,
-        DoctorOutput::Json => print(&show::json(&seen)?).map(|_| ())?,
+        FindingsOutput::Text => show::text(&seen)?,
+        FindingsOutput::Json => print(&show::json(&seen)?).map(|_| ())?,
     }
     Ok(exit_code::of(&seen.into_iter().map(|seen| seen.finding).collect::<Vec<_>>()).into())
 }

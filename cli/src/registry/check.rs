@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::Finding;
@@ -22,6 +22,7 @@ use weaver_diagnostics::text_file::TextFile;
 use super::contents::Repository;
 use super::look::{self, Question, RegistryContents};
 use super::trust::RegistryTrust;
+use crate::doctor::FindingsOutput;
 use crate::stdout::{document as print_document, say, show};
 
 /// More than any registries.yaml has.
@@ -55,15 +56,7 @@ pub struct CheckOptions {
     timeout: u64,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
-    output: RegistryCheckOutput,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum RegistryCheckOutput {
-    /// Human-readable text
-    Text,
-    /// One JSON document
-    Json,
+    output: FindingsOutput,
 }
 
 pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
@@ -94,7 +87,7 @@ pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
     findings.extend(judge(&facts));
     let code = exit_code::of(&findings);
     match options.output {
-        RegistryCheckOutput::Text => {
+        FindingsOutput::Text => {
             say(format_args!("{}", facts.registry));
             facts.lines().iter().for_each(say);
             contents_shown(contents.as_ref());
@@ -105,7 +98,7 @@ pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
                 say("nothing is wrong with it");
             }
         }
-        RegistryCheckOutput::Json => {
+        FindingsOutput::Json => {
             let mut all = document(&facts);
             all["exitCode"] = json!(code);
             all["findings"] = json!(findings);
