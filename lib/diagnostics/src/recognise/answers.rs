@@ -1,13 +1,13 @@
 //! What clients of the API server say that are not written in Go: curl, Python, Node.js, rustls. They name neither
 //! kubectl nor a part of the cluster, so the port of the API server shows which server they asked.
 
-use super::details::{Details, after};
+use super::details::{Details, after, has_any};
 use super::peer::asks_the_api_server;
 use crate::finding::Remedy;
 
 /// Was it the API server that did not answer as hoped?
 fn asks_port_6443(line: &str) -> bool {
-    [":6443", "port 6443", "port=6443"].iter().any(|port| line.contains(port))
+    has_any(line, &[":6443", "port 6443", "port=6443"])
 }
 
 /// A client that asks for HTTPS where plain HTTP is spoken.
@@ -33,14 +33,14 @@ pub(super) fn unauthorized(line: &str) -> Option<Details> {
 
 /// Libraries for Kubernetes, each in its words.
 pub(super) fn library_unauthorized(line: &str) -> Option<Details> {
-    let is_of_kubernetes = ["kubernetes", "K8s", "k8s.client"].iter().any(|words| line.contains(words));
+    let is_of_kubernetes = has_any(line, &["kubernetes", "K8s", "k8s.client"]);
     (is_of_kubernetes || asks_the_api_server(line)).then(Details::default)
 }
 
 /// A client without credentials is this user. A probe has none on purpose, and any answer shows that a
 /// server is there.
 pub(super) fn anonymous(line: &str) -> Option<Details> {
-    let is_probe = ["\"/healthz", "\"/livez", "\"/readyz"].iter().any(|path| line.contains(path));
+    let is_probe = has_any(line, &["\"/healthz", "\"/livez", "\"/readyz"]);
     (!is_probe).then(|| {
         Details::message("no credentials were sent, so the API server takes the client for system:anonymous").remedy(
             Remedy::new(

@@ -1,6 +1,6 @@
 //! Files of bbolt that are damaged. etcd has one, and so has containerd; SQLite, k3s' own database, has none.
 
-use super::details::Details;
+use super::details::{Details, has_any};
 use crate::finding::{Remedy, STOP_K3S};
 
 /// Where containerd lists its images and containers: that of k3s, that of the distribution or of Docker, and that which
@@ -10,7 +10,7 @@ const OF_CONTAINERD: &str = "/var/lib/containerd/io.containerd.metadata.v1.bolt/
 const OF_DOCKERD: &str = "/var/lib/docker/containerd/daemon/io.containerd.metadata.v1.bolt/meta.db";
 
 fn is_of_containerd(line: &str) -> bool {
-    ["containerd[", "dockerd["].iter().any(|who| line.contains(who))
+    has_any(line, &["containerd[", "dockerd["])
 }
 
 /// Of etcd, or of no one who is named: containerd of k3s writes to a file, without its name in front.
@@ -18,7 +18,7 @@ pub(super) fn of_etcd(line: &str) -> Option<Details> {
     if is_of_containerd(line) {
         return None;
     }
-    if ["etcd[", "etcdserver", "etcd:", "k3s["].iter().any(|who| line.contains(who)) {
+    if has_any(line, &["etcd[", "etcdserver", "etcd:", "k3s["]) {
         return Some(Details::default());
     }
     Some(

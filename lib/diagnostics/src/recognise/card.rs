@@ -1,7 +1,7 @@
 //! What the kernel says of the card and of disks.
 
 use super::context::LogContext;
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, has_any, is_plain};
 use super::disks::{self, Bus};
 use crate::finding::Remedy;
 
@@ -17,7 +17,7 @@ fn is_scsi(device: &str) -> bool {
 
 /// The kernel asked for what the disk need not be able to do, and does without it.
 fn is_optional(line: &str) -> bool {
-    ["(DISCARD)", "(WRITE_ZEROES)", "op 0x3:", "op 0x9:"].iter().any(|words| line.contains(words))
+    has_any(line, &["(DISCARD)", "(WRITE_ZEROES)", "op 0x3:", "op 0x9:"])
 }
 
 /// A command that the disk does not know, and nothing that it failed at.
@@ -156,9 +156,10 @@ pub(super) fn nvme_silent(line: &str) -> Option<Details> {
 
 /// A file system's own word for errors, of a path that is the node's and not a volume's.
 pub(super) fn unclean(line: &str) -> Option<Details> {
-    let is_ours = ["/var/lib/rancher/", "/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/"]
-        .iter()
-        .any(|path| line.contains(path));
+    let is_ours = has_any(
+        line,
+        &["/var/lib/rancher/", "/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/"],
+    );
     (is_ours && !line.contains("/volumes/"))
         .then(|| Details::message("the file system under the containers has errors"))
 }
@@ -194,7 +195,7 @@ pub(super) fn garbled(line: &str) -> Option<Details> {
 
 /// ext4 that could not write what a program had handed over; a disk that is full says the same, by its number.
 pub(super) fn data_lost(line: &str, context: &LogContext) -> Option<Details> {
-    let is_full = ["with error 28", "error -28"].iter().any(|number| line.contains(number));
+    let is_full = has_any(line, &["with error 28", "error -28"]);
     (!is_full).then(|| of_a_card(line, context))?
 }
 
@@ -205,10 +206,7 @@ pub(super) fn of_btrfs(line: &str, context: &LogContext) -> Option<Details> {
 
 /// btrfs that gives up for the number of an error: 5 is of the disk, 117 of what was on it; 28 is a disk that is full.
 pub(super) fn btrfs_ends(line: &str, context: &LogContext) -> Option<Details> {
-    ["errno=-5 ", "errno=-117 "]
-        .iter()
-        .any(|number| line.contains(number))
-        .then(|| of_a_card(line, context))?
+    has_any(line, &["errno=-5 ", "errno=-117 "]).then(|| of_a_card(line, context))?
 }
 
 /// A USB disk that is reset again and again, which costs its port a second each time.
@@ -243,7 +241,7 @@ pub(super) fn unrepaired(line: &str) -> Option<Details> {
     let before = line.get(..line.to_ascii_lowercase().find("unexpected inconsistency")?)?;
     let name = before.trim_end_matches([':', ' ']).rsplit(' ').next().filter(|name| is_plain(name))?;
     // A volume of a pod is at a device of its own.
-    let is_volume = ["/longhorn/", "/mapper/", ".img"].iter().any(|part| name.contains(part));
+    let is_volume = has_any(name, &["/longhorn/", "/mapper/", ".img"]);
     (!is_volume).then(|| {
         Details::message(format!("the file system on {name} has errors that the check at the start did not repair"))
             .remedy(
@@ -284,13 +282,13 @@ pub(super) fn initialising(line: &str, context: &LogContext) -> Option<Details> 
 
 /// k3s' own words for a disk that it cannot read.
 pub(super) fn of_the_datastore(line: &str) -> Option<Details> {
-    let is_of_kine = ["error in txn", "kine", "/registry/", "k3s["].iter().any(|words| line.contains(words));
+    let is_of_kine = has_any(line, &["error in txn", "kine", "/registry/", "k3s["]);
     is_of_kine.then(|| Details::message("k3s cannot read or write its database on the card"))
 }
 
 /// A path of the first partition.
 pub(super) fn boot_partition(line: &str) -> Option<Details> {
-    let is_boot = ["'/boot/", " /boot/", "/boot/firmware/", "‘/boot/"].iter().any(|path| line.contains(path));
+    let is_boot = has_any(line, &["'/boot/", " /boot/", "/boot/firmware/", "‘/boot/"]);
     is_boot.then(Details::default)
 }
 

@@ -1,6 +1,6 @@
 //! A database that is not k3s' own, and the other servers of an etcd.
 
-use super::details::{Details, after, is_name, looked_up};
+use super::details::{Details, after, has_any, is_name, looked_up};
 use super::disks::is_number;
 use crate::finding::{RESTART_K3S, Remedy, START_K3S, STOP_K3S};
 
@@ -58,9 +58,8 @@ fn refused(line: &str) -> Option<Details> {
     if !is_of_mysql && !answer.starts_with("pq: ") {
         return None;
     }
-    let is_gone = ["Unknown database", "does not exist", "permission denied to create database"]
-        .iter()
-        .any(|words| answer.contains(words));
+    let is_gone =
+        has_any(answer, &["Unknown database", "does not exist", "permission denied to create database"]);
     if is_gone {
         let what =
             "the database that `datastore-endpoint` names does not exist, and its user may not create it";
@@ -91,18 +90,13 @@ pub(super) fn not_a_url(_: &str) -> Details {
 /// The same, where another program may say it too.
 pub(super) fn external_of_kine(line: &str) -> Option<Details> {
     // Not by k3s' name alone: its journal has what the kubelet quotes of pods.
-    ["kine", "preparing server", "error in txn", "range on /registry/"]
-        .iter()
-        .any(|words| line.contains(words))
+    has_any(line, &["kine", "preparing server", "error in txn", "range on /registry/"])
         .then(|| external(line))?
 }
 
 /// kine's log; other programs ping databases as well.
 pub(super) fn ping(line: &str) -> Option<Details> {
-    let details = ["level=error", "ERRO[", "k3s["]
-        .iter()
-        .any(|words| line.contains(words))
-        .then(|| external(line))??;
+    let details = has_any(line, &["level=error", "ERRO[", "k3s["]).then(|| external(line))??;
     Some(if line.contains("k3s[") { details } else { details.hint() })
 }
 
@@ -120,7 +114,7 @@ fn no_connection_left() -> Details {
 pub(super) fn peer(line: &str) -> Option<Details> {
     let address = after(line, "dial tcp ", &[' ', '"', ',']).map(|address| address.trim_end_matches(':'));
     let whom = address.map_or_else(String::new, |address| format!(" at {address}"));
-    let is_failure = ["could not connect", "unhealthy", "dial tcp"].iter().any(|words| line.contains(words));
+    let is_failure = has_any(line, &["could not connect", "unhealthy", "dial tcp"]);
     is_failure
         .then(|| Details::message(format!("etcd does not reach another server of the cluster{whom}")).hint())
 }

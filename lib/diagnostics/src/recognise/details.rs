@@ -53,6 +53,10 @@ pub(super) fn is_built_in(group: &str) -> bool {
     ["", "extensions"].contains(&group) || OF_THE_API_SERVER.contains(&group)
 }
 
+pub(super) fn has_any(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.contains(word))
+}
+
 /// What is in `text` after `before` and up to `end`, or to the end of the text.
 pub(super) fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a str> {
     let rest = &text[text.find(before)? + before.len()..];

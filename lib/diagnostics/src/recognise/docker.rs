@@ -1,6 +1,6 @@
 //! What Docker says, by its command line, its daemon or buildx: it has settings of its own, and reads none of k3s'.
 
-use super::details::Details;
+use super::details::{Details, has_any};
 use crate::finding::Remedy;
 
 /// Go's bare error and the registry's own words, in which its commands end.
@@ -16,8 +16,8 @@ const FIRST: [&str; 6] = [
 /// A kubelet of before 1.24 quotes it, and pulls for pods.
 fn speaks(line: &str) -> bool {
     let line = line.trim_start();
-    let is_of_docker = FIRST.iter().any(|first| line.starts_with(first))
-        || ["from daemon", "dockerd["].iter().any(|who| line.contains(who));
+    let is_of_docker =
+        FIRST.iter().any(|first| line.starts_with(first)) || has_any(line, &["from daemon", "dockerd["]);
     is_of_docker && !line.contains("rpc error: ")
 }
 

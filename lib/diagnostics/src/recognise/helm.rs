@@ -1,6 +1,6 @@
 //! What helm says of a release that it does not change.
 
-use super::details::Details;
+use super::details::{Details, has_any};
 use crate::finding::Remedy;
 
 /// Helm was ended while it worked, and the record says that it still does.
@@ -62,8 +62,7 @@ pub(super) fn other_revision(_: &str) -> Details {
 
 /// helm or Flux' controller, which waited for pods, and Flux after its last try. helm#3980, flux2#3446
 pub(super) fn not_in_time(line: &str) -> Option<Details> {
-    let gave_up =
-        ["install retries exhausted", "upgrade retries exhausted"].iter().any(|words| line.contains(words));
+    let gave_up = has_any(line, &["install retries exhausted", "upgrade retries exhausted"]);
     // Not of a hook, whose job says why.
     let is_late = ["UPGRADE FAILED", "INSTALLATION FAILED", "elm install failed", "elm upgrade failed"]
         .iter()
@@ -102,9 +101,8 @@ pub(super) fn name_in_use(_: &str) -> Details {
 
 /// helm pulls charts from registries as well, with credentials of its own.
 pub(super) fn chart_refused(line: &str) -> Option<Details> {
-    let is_of_a_chart = ["oci://", "INSTALLATION FAILED", "UPGRADE FAILED", "failed to pull helm chart"]
-        .iter()
-        .any(|words| line.contains(words));
+    let is_of_a_chart =
+        has_any(line, &["oci://", "INSTALLATION FAILED", "UPGRADE FAILED", "failed to pull helm chart"]);
     is_of_a_chart.then(|| {
         Details::message("the registry refuses access to the chart").remedy(
             Remedy::new(

@@ -1,6 +1,6 @@
 //! What the kernel and k3s say of the host: its controllers, its power, its card.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, has_any, is_plain};
 use super::disks::is_number;
 use super::in_container;
 use crate::finding::Remedy;
@@ -53,8 +53,7 @@ fn missing_controllers(line: &str) -> Option<&str> {
 /// runc and crun in front of a container with a limit, which the kernel cannot keep.
 pub(super) fn of_a_container(line: &str) -> Option<Details> {
     // Who looks at a container that has just ended finds its files gone, too.
-    let is_of_a_runtime =
-        ["OCI runtime", "procHooks", "runc ", "crun: "].iter().any(|who| line.contains(who));
+    let is_of_a_runtime = has_any(line, &["OCI runtime", "procHooks", "runc ", "crun: "]);
     is_of_a_runtime.then(|| {
         Details::message(
             "a container with a memory limit does not start: the kernel's memory controller is off",
@@ -196,7 +195,7 @@ pub(super) fn shut_down_hot(_: &str) -> Details {
 
 /// A port that the board turns off for a moment; some say it once when they are plugged in.
 pub(super) fn over_current(line: &str) -> Option<Details> {
-    let is_of_usb = ["usb", "hub "].iter().any(|device| line.contains(device));
+    let is_of_usb = has_any(line, &["usb", "hub "]);
     (is_of_usb && !line.contains("no over-current")).then(|| {
         Details::message("USB ports are turned off because what is connected draws too much current").remedy(
             Remedy::new(
@@ -210,8 +209,8 @@ pub(super) fn over_current(line: &str) -> Option<Details> {
 
 /// The lock of apt or of dpkg; who may not open it is not root.
 pub(super) fn package_lock(line: &str) -> Option<Details> {
-    let is_of_packages = ["/lib/dpkg/", "/lib/apt/", "/cache/apt/"].iter().any(|path| line.contains(path));
-    let may_not = ["ermission denied", "are you root"].iter().any(|words| line.contains(words));
+    let is_of_packages = has_any(line, &["/lib/dpkg/", "/lib/apt/", "/cache/apt/"]);
+    let may_not = has_any(line, &["ermission denied", "are you root"]);
     (is_of_packages && !may_not).then(|| packages_locked(line))
 }
 
@@ -254,10 +253,7 @@ pub(super) fn cgroup_v1(line: &str) -> Option<Details> {
 
 pub(super) fn evicting(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
-    ["attempting to reclaim", "must evict pod(s) to reclaim"]
-        .iter()
-        .any(|words| lower.contains(words))
-        .then(Details::default)
+    has_any(&lower, &["attempting to reclaim", "must evict pod(s) to reclaim"]).then(Details::default)
 }
 
 /// cadvisor and others that watch cgroups; a directory that is gone is none of this.

@@ -1,7 +1,7 @@
 //! What is said of images and registries. A registry is another server than the API server, and what is wrong with an
 //! image is not what is wrong with the way to it.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, has_any, is_plain};
 use super::peer::asks_the_api_server;
 use super::{docker, helm, pods, tls};
 use crate::finding::Remedy;
@@ -18,15 +18,13 @@ pub(super) fn registry_service(line: &str) -> Option<Details> {
 
 /// podman, skopeo and CRI-O, which read no registries.yaml.
 fn is_of_podman(line: &str) -> bool {
-    ["nitializing source docker://", "pinging docker registry", "pinging container registry"]
-        .iter()
-        .any(|words| line.contains(words))
+    has_any(line, &["nitializing source docker://", "pinging docker registry", "pinging container registry"])
 }
 
 /// A client of a registry: who answers such a client badly is a server of any kind.
 fn asks_a_registry(line: &str) -> bool {
     // The first path of Docker before 18.
-    ["/v2/", "/v1/_ping", "docker registry"].iter().any(|words| line.contains(words)) || is_of_podman(line)
+    has_any(line, &["/v2/", "/v1/_ping", "docker registry"]) || is_of_podman(line)
 }
 
 pub(super) fn plain_http(line: &str) -> Option<Details> {
@@ -61,9 +59,7 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
 pub(super) fn without_registry(line: &str) -> Option<Details> {
     let image = after(line, "docker.io/library/", END)?;
     let lower = line.to_ascii_lowercase();
-    let refused = ["pull access denied", "insufficient_scope", "authorization failed"]
-        .iter()
-        .any(|words| lower.contains(words));
+    let refused = has_any(&lower, &["pull access denied", "insufficient_scope", "authorization failed"]);
     refused.then(|| without(image))
 }
 

@@ -1,6 +1,6 @@
 //! What the kubelet and kube-proxy may not do where k3s runs in a container: of k3d, of an engine without root, of LXC.
 
-use super::details::Details;
+use super::details::{Details, has_any};
 use crate::finding::Remedy;
 
 const FEATURE_GATE: &str = "k3d cluster create CLUSTER --k3s-arg '--kubelet-arg=feature-gates=KubeletInUserNamespace=true@server:*' \
@@ -30,9 +30,8 @@ pub(super) fn conntrack(_: &str) -> Details {
 
 /// In LXC and with an engine without root.
 pub(super) fn kernel_log(line: &str) -> Option<Details> {
-    let is_refused = ["no such file or directory", "permission denied", "operation not permitted"]
-        .iter()
-        .any(|why| line.contains(why));
+    let is_refused =
+        has_any(line, &["no such file or directory", "permission denied", "operation not permitted"]);
     (is_refused && !line.contains(CONTINUES) && !line.contains("disabling OOM events")).then(|| {
         in_a_container("the kubelet may not read /dev/kmsg").remedy(
             Remedy::new(

@@ -1,6 +1,6 @@
 //! The kernel's lines of one kill, and the cgroup whose limit was reached.
 
-use super::details::is_plain;
+use super::details::{has_any, is_plain};
 
 /// Lines of one kill have these, in this order.
 pub(super) const NEEDLES: [&str; 4] =
@@ -80,7 +80,7 @@ pub(crate) fn is_below_one_pod(cgroup: &str) -> bool {
 }
 
 pub(super) fn limited(cgroup: &str) -> String {
-    let is_container = ["docker", "libpod", "containerd", "lxc"].iter().any(|who| cgroup.contains(who));
+    let is_container = has_any(cgroup, &["docker", "libpod", "containerd", "lxc"]);
     if is_below_one_pod(cgroup) || is_container {
         return OF_CONTAINER.to_owned();
     }

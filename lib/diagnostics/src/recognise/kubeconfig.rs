@@ -1,6 +1,6 @@
 //! What kubectl says of a kubeconfig that it cannot use.
 
-use super::details::{Details, after, is_name, is_plain};
+use super::details::{Details, after, has_any, is_name, is_plain};
 use super::peer::asks_the_api_server;
 use super::servers::{is_bare_error, is_of_a_client};
 use crate::finding::Remedy;
@@ -72,7 +72,7 @@ pub(super) fn plugin_answer(line: &str) -> Details {
 pub(super) fn not_there(line: &str) -> Option<Details> {
     let file = line.trim_start().strip_prefix("error: stat ")?.split_once(": no such file or directory")?.0;
     let lower = file.to_ascii_lowercase();
-    let is_kubeconfig = [".kube/", "kubeconfig", "k3s.yaml"].iter().any(|part| lower.contains(part));
+    let is_kubeconfig = has_any(&lower, &[".kube/", "kubeconfig", "k3s.yaml"]);
     is_kubeconfig.then(|| no_file(file))
 }
 

@@ -1,6 +1,6 @@
 //! What the API server says of a kubelet that it asks for logs, or for a command in a container, and does not reach.
 
-use super::details::{Details, after, is_name};
+use super::details::{Details, after, has_any, is_name};
 use super::tls::NameMismatch;
 use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
 
@@ -10,7 +10,7 @@ const PORT: &str = ":10250";
 
 /// metrics-server listens on the kubelet's port too, in a pod; a certificate that is refused is another fault.
 pub(super) fn unreachable(line: &str) -> Option<Details> {
-    if ["metrics.k8s.io", "x509: ", "tls: "].iter().any(|words| line.contains(words)) {
+    if has_any(line, &["metrics.k8s.io", "x509: ", "tls: "]) {
         return None;
     }
     let endpoint = after(line, " while dialing ", &[',', ' '])
@@ -19,9 +19,7 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
         .filter(|endpoint| endpoint.ends_with(PORT))?;
     let why = if line.contains(" while dialing ") {
         // The server's own tunnel, whose answer is of HTTP.
-        ["code 500", "code 502", "code 503", "code 504"]
-            .iter()
-            .any(|code| line.contains(code))
+        has_any(line, &["code 500", "code 502", "code 503", "code 504"])
             .then_some("the server has no connection to it")?
     } else {
         [
@@ -80,7 +78,7 @@ pub(super) fn refused(line: &str) -> Option<Details> {
 /// The agent in the same process, which asks each five seconds who the servers of the cluster are: a few times are
 /// nothing, as of the kubelet. k3s#5163
 pub(super) fn agent_refused(line: &str) -> Option<Details> {
-    ["provide credentials", "Unauthorized"].iter().any(|answer| line.contains(answer)).then(|| {
+    has_any(line, &["provide credentials", "Unauthorized"]).then(|| {
         Details::message("the API server refuses the certificate of this node's agent, again and again").remedy(restarted(
             "it has expired, or is of before a reinstallation; k3s renews it at its start, if that of the server is valid",
         ))
@@ -89,8 +87,7 @@ pub(super) fn agent_refused(line: &str) -> Option<Details> {
 
 /// A kubelet whose machine has another name than its certificate. openshift/microshift#761, kubernetes/kubernetes#47695
 pub(super) fn other_identity(line: &str) -> Option<Details> {
-    let is_another =
-        ["is not allowed to modify node", "cannot modify node"].iter().any(|words| line.contains(words));
+    let is_another = has_any(line, &["is not allowed to modify node", "cannot modify node"]);
     let before = after(line, "is forbidden: node \"", &['"']).filter(|_| is_another)?;
     Some(
         Details::message(format!("the kubelet starts under another name than {before}, of which its certificate is"))

@@ -1,6 +1,6 @@
 //! What the kubelet and the API server say of a node.
 
-use super::details::{Details, after, is_name, is_plain, only_informs};
+use super::details::{Details, after, has_any, is_name, is_plain, only_informs};
 use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
 
 /// Is the line one of a log of the kubelet? While it starts, it says for some seconds what would be a fault later.
@@ -25,7 +25,7 @@ pub(super) fn plugin_gone(line: &str) -> Option<Details> {
 
 /// flannel's last word where the kernel refuses the address or the interface that it is configured for.
 pub(super) fn flannel_refused(line: &str) -> Option<Details> {
-    let is_fatal = ["level=fatal", "level=error", "FATA["].iter().any(|words| line.contains(words));
+    let is_fatal = has_any(line, &["level=fatal", "level=error", "FATA["]);
     (is_fatal && line.contains("invalid argument")).then(|| {
         Details::message("flannel exits: the kernel refuses its network").remedy(
             Remedy::new(
@@ -52,7 +52,7 @@ fn set_interface(details: Details) -> Details {
 
 /// k3s before it starts flannel, which names no interface until 1.28. k3s#8345
 pub(super) fn no_interface(line: &str) -> Option<Details> {
-    let is_of_k3s = ["level=", "INFO[", "WARN[", "FATA[", "ERRO["].iter().any(|head| line.contains(head));
+    let is_of_k3s = has_any(line, &["level=", "INFO[", "WARN[", "FATA[", "ERRO["]);
     is_of_k3s.then(|| set_interface(Details::message("k3s does not find the interface that it is to use")))
 }
 
@@ -106,15 +106,13 @@ pub(super) const RUNTIME: &str = "remote_runtime.go";
 
 /// crictl and ctr when containerd is gone; k3s itself waits for it at each start.
 pub(super) fn runtime_gone(line: &str) -> Option<Details> {
-    let is_of_a_client =
-        ["FATA[", "level=fatal", "ctr: ", "listing containers"].iter().any(|words| line.contains(words));
+    let is_of_a_client = has_any(line, &["FATA[", "level=fatal", "ctr: ", "listing containers"]);
     is_of_a_client.then(without_runtime)
 }
 
 /// The kubelet says it once or twice while k3s stops.
 pub(super) fn runtime_gone_for_kubelet(line: &str) -> Option<Details> {
-    let is_gone =
-        ["connect: connection refused", "connect: no such file"].iter().any(|why| line.contains(why));
+    let is_gone = has_any(line, &["connect: connection refused", "connect: no such file"]);
     (is_gone && line.contains("/run/k3s/containerd/containerd.sock")).then(without_runtime)
 }
 
@@ -138,8 +136,7 @@ pub(super) fn no_look_at_pods(line: &str) -> Option<Details> {
 
 /// Once is a board that is busy.
 pub(super) fn runtime_late(line: &str) -> Option<Details> {
-    let is_a_look =
-        ["ListContainers", "ListPodSandbox", "Version", "Status"].iter().any(|what| line.contains(what));
+    let is_a_look = has_any(line, &["ListContainers", "ListPodSandbox", "Version", "Status"]);
     (is_a_look && line.contains("DeadlineExceeded"))
         .then(|| Details::message("containerd does not answer the kubelet in time"))
 }

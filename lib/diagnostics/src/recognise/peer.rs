@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::details::after;
+use super::details::{after, has_any};
 
 /// The peer that a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +170,7 @@ pub(super) fn peer(line: &str) -> Peer {
         return Peer::Other;
     }
     // In the journal; what they say of others has a URL.
-    if ["k3s[", "kubelet[", "k3s:"].iter().any(|program| line.contains(program)) {
+    if has_any(line, &["k3s[", "kubelet[", "k3s:"]) {
         return Peer::ApiServer;
     }
     if is_bare(line) { Peer::Unnamed } else { Peer::Other }

@@ -1,6 +1,6 @@
 //! What the scheduler and others say of pods that wait.
 
-use super::details::{Details, after, is_name, is_plain};
+use super::details::{Details, after, has_any, is_name, is_plain};
 use crate::finding::Remedy;
 
 /// A pod as `kubectl get pods` lists it; the namespace as it stands in a command, or empty.
@@ -102,7 +102,7 @@ pub(super) fn not_enough(line: &str) -> Details {
 
 /// What the kubelet repeats of a program that mounts, in a log or in an event.
 fn is_of_a_mount(line: &str) -> bool {
-    ["MountVolume", "Output: mount", "/var/lib/kubelet/"].iter().any(|words| line.contains(words))
+    has_any(line, &["MountVolume", "Output: mount", "/var/lib/kubelet/"])
 }
 
 /// mount's words for a kind of file system that it has no program for.

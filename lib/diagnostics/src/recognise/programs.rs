@@ -1,12 +1,12 @@
 //! Programs that this machine cannot run: of another architecture, or with instructions that its processor lacks.
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, has_any, is_plain};
 use super::modules;
 use crate::finding::Remedy;
 
 /// A program for x86-64 that Docker Desktop or QEMU was to run.
 pub(super) fn emulated(line: &str) -> Option<Details> {
-    ["rosetta error: ", "qemu-x86_64"].iter().any(|who| line.contains(who)).then(|| {
+    has_any(line, &["rosetta error: ", "qemu-x86_64"]).then(|| {
         Details::message(
             "a program in the image is built for x86-64, and the image has not the files that it needs here",
         )
@@ -49,7 +49,7 @@ fn of_a_host(line: &str) -> Option<&str> {
 fn built_for_another(program: &str) -> Details {
     // systemd says `command` where it does not say which.
     // What is in a volume, its owner chooses: no program of the host looks into it.
-    let is_of_a_pod = ["/volumes/", "/proc/", "/run/"].iter().any(|part| program.contains(part));
+    let is_of_a_pod = has_any(program, &["/volumes/", "/proc/", "/run/"]);
     let is_named = is_plain(program) && program != "command" && !is_of_a_pod;
     let program = if is_named { program } else { "PROGRAM" };
     Details::message(format!("{program} is not built for this machine, or is no program")).remedy(

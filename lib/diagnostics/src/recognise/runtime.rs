@@ -1,7 +1,7 @@
 //! What k3s says of the containerd that it runs, whose end is no fault where k3s was stopped.
 
 use super::context::LogContext;
-use super::details::Details;
+use super::details::{Details, has_any};
 use crate::finding::{K3S_LOG, Remedy, STOP_K3S};
 
 /// containerd has ended. k3s kills it where it ends itself, and reports that, too.
@@ -27,9 +27,7 @@ pub(super) fn ended(line: &str, context: &LogContext) -> Option<Details> {
 
 /// containerd at its start, whose records of pods contradict each other, as after a power loss. k3s#5189, k3s#11973
 pub(super) fn not_recovered(line: &str) -> Option<Details> {
-    let contradicts = ["is reserved for", "failed to get metadata for stored sandbox"]
-        .iter()
-        .any(|words| line.contains(words));
+    let contradicts = has_any(line, &["is reserved for", "failed to get metadata for stored sandbox"]);
     (line.contains("run CRI service") && contradicts).then(|| {
         Details::message("containerd does not start: its records of pods contradict each other, as after a power loss")
             .remedy(

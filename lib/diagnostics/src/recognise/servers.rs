@@ -1,6 +1,6 @@
 //! Messages of clients about servers that are unreachable, or are not what the client expects.
 
-use super::details::{Details, after, is_name, looked_up, only_informs, silent_group};
+use super::details::{Details, after, has_any, is_name, looked_up, only_informs, silent_group};
 use super::k3d;
 use super::peer::{asks_dns_of_a_cluster, asks_nowhere, asks_the_api_server};
 use crate::finding::{K3S_STATUS, Remedy};
@@ -47,7 +47,7 @@ pub(super) fn no_engine(line: &str) -> Option<Details> {
 
 /// Go's words. Without a name nothing was asked, and a container of Docker that looks for another one asks Docker.
 pub(super) fn no_such_host(line: &str) -> Option<Details> {
-    let is_nameless = ["lookup : ", "lookup  on "].iter().any(|words| line.contains(words));
+    let is_nameless = has_any(line, &["lookup : ", "lookup  on "]);
     let asks_docker = line.contains(" on 127.0.0.11:53") && !asks_the_api_server(line);
     (!is_nameless && !asks_docker).then(|| not_found(line))
 }
@@ -197,10 +197,7 @@ pub(super) fn apt_not_found(line: &str) -> Option<Details> {
 }
 
 pub(super) fn busybox_not_found(line: &str) -> Option<Details> {
-    ["wget: ", "ping: ", "nc: ", "telnet: "]
-        .iter()
-        .any(|program| line.contains(program))
-        .then(|| not_found(line))
+    has_any(line, &["wget: ", "ping: ", "nc: ", "telnet: "]).then(|| not_found(line))
 }
 
 pub(super) fn nslookup_not_found(line: &str) -> Option<Details> {
@@ -287,8 +284,8 @@ pub(super) fn refused_to_client(line: &str) -> Option<Details> {
 
 /// k3s answers so until its API server has started. A group that a program of its own serves is another matter.
 pub(super) fn starting(line: &str) -> Option<Details> {
-    let is_of_a_group = silent_group(line).is_some()
-        || ["server APIs: ", "resource list for "].iter().any(|words| line.contains(words));
+    let is_of_a_group =
+        silent_group(line).is_some() || has_any(line, &["server APIs: ", "resource list for "]);
     let is_asked = line.contains("Error from server (ServiceUnavailable): ") || is_of_a_client(line);
     (is_asked && !is_of_a_group).then(|| {
         Details::message("the API server is not ready: k3s is starting, or its start does not end")

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::details::{Details, after, looked_up};
+use super::details::{Details, after, has_any, looked_up};
 use super::peer::{asks_dns_of_a_cluster, asks_the_api_server, is_local_address};
 use crate::finding::Remedy;
 
@@ -11,7 +11,7 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
     let why = why(line)?;
     // The steps of a trace: who waited says the same in a line of its own. What an earlier start left, the kubelet removes
     // at this one, before kube-proxy has made its rules.
-    if is_list_of_coredns(line) || ["Trace[", "failed (delete)"].iter().any(|words| line.contains(words)) {
+    if is_list_of_coredns(line) || has_any(line, &["Trace[", "failed (delete)"]) {
         return None;
     }
     let whom = if is_api_server(line) {
@@ -75,7 +75,7 @@ pub(super) fn forward(line: &str) -> Option<Details> {
 
 /// Outside of a cluster the port is another, and a client says who it is.
 fn is_api_server(line: &str) -> bool {
-    if ["10.43.0.1:443", "10.96.0.1:443"].iter().any(|address| line.contains(address)) {
+    if has_any(line, &["10.43.0.1:443", "10.96.0.1:443"]) {
         return true;
     }
     let Some(address) = address(line, "dial tcp ", ":443") else { return false };

@@ -1,6 +1,6 @@
 //! What k3s says of settings that it can read and not use.
 
-use super::details::{Details, after};
+use super::details::{Details, after, has_any};
 use crate::finding::{RESTART_K3S, Remedy, START_K3S, STOP_K3S};
 
 /// All servers of a cluster have these settings alike. k3s before 1.24 does not name the one that differs.
@@ -42,7 +42,7 @@ pub(super) fn families(line: &str) -> Option<Details> {
 
 /// k3s and its installer of the server that a node is to join.
 pub(super) fn server_url(line: &str) -> Option<Details> {
-    let is_of_k3s = ["K3S_URL", "level=", "FATA[", "server url"].iter().any(|words| line.contains(words));
+    let is_of_k3s = has_any(line, &["K3S_URL", "level=", "FATA[", "server url"]);
     is_of_k3s.then(|| {
         Details::message("the server to join is not given as https://SERVER:6443").remedy(
             Remedy::new("correct `server` in weaver.toml and reboot; without weaver.toml, in the file that the command names")
@@ -53,7 +53,7 @@ pub(super) fn server_url(line: &str) -> Option<Details> {
 
 /// A node that is to join, without a word for it.
 pub(super) fn no_token(line: &str) -> Option<Details> {
-    let is_of_k3s = ["K3S_URL", "level=", "FATA["].iter().any(|words| line.contains(words));
+    let is_of_k3s = has_any(line, &["K3S_URL", "level=", "FATA["]);
     is_of_k3s.then(|| {
         Details::message("this node is to join a server, and was given no token").remedy(
             Remedy::new(

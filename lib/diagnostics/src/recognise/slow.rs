@@ -1,6 +1,6 @@
 //! A datastore that is too slow for leases.
 
-use super::details::{Details, after};
+use super::details::{Details, after, has_any};
 
 /// Shorter ones are ordinary at a first start, and no lease is lost by one.
 const LEASE: f64 = 10.0;
@@ -37,8 +37,7 @@ pub(super) fn database(line: &str) -> Option<Details> {
 /// SQLite gives up a write that waited for another one. Others have such a database, too: who speaks is a part of
 /// Kubernetes.
 pub(super) fn locked(line: &str) -> Option<Details> {
-    let is_of_kubernetes =
-        ["level=", "k3s", "Error from server", ".go:"].iter().any(|words| line.contains(words));
+    let is_of_kubernetes = has_any(line, &["level=", "k3s", "Error from server", ".go:"]);
     is_of_kubernetes.then(waits)
 }
 
@@ -50,9 +49,7 @@ fn waits() -> Details {
 
 /// kine's own log. k3s#11269, k3s#1242
 pub(super) fn locked_for_kine(line: &str) -> Option<Details> {
-    ["Compact failed", "failed to delete revision", "range on /registry/", "error in txn"]
-        .iter()
-        .any(|words| line.contains(words))
+    has_any(line, &["Compact failed", "failed to delete revision", "range on /registry/", "error in txn"])
         .then(waits)
 }
 
@@ -82,10 +79,10 @@ pub(super) fn heartbeat(line: &str) -> Option<Details> {
 
 /// A lease that a part of k3s wants and does not get, in words that stand there once at each start.
 pub(super) fn lock(line: &str) -> Option<Details> {
-    let is_silent =
-        ["deadline exceeded", "Client.Timeout exceeded", "i/o timeout", "request timed out", "timed out"]
-            .iter()
-            .any(|why| line.contains(why));
+    let is_silent = has_any(
+        line,
+        &["deadline exceeded", "Client.Timeout exceeded", "i/o timeout", "request timed out", "timed out"],
+    );
     (is_silent && line.contains("127.0.0.1:64"))
         .then(|| Details::message("the API server does not answer in time, and leases are being lost"))
 }

@@ -1,6 +1,6 @@
 //! What is full: the node's own file system, or another one.
 
-use super::details::{Details, is_plain};
+use super::details::{Details, has_any, is_plain};
 use super::docker;
 use crate::finding::Remedy;
 
@@ -66,7 +66,7 @@ pub(super) fn full(line: &str) -> Option<Details> {
 /// The root file system, which Docker fills with what it has itself.
 fn own(line: &str) -> Details {
     // Its own programs: until they are there, it removes no images. kairos#1599
-    if ["extracting data: ", "error extracting tarball"].iter().any(|words| line.contains(words)) {
+    if has_any(line, &["extracting data: ", "error extracting tarball"]) {
         return Details::message("k3s has no space below /var/lib/rancher for its own programs").remedy(
             Remedy::new(
                 "free space there, or make the partition larger: some systems have a small one for it",
@@ -80,7 +80,7 @@ fn own(line: &str) -> Details {
 
 /// SQLite's words; k3s' own database is on the root file system.
 pub(super) fn database(line: &str) -> Details {
-    let is_of_kine = ["error in txn", "kine", "/registry/", "k3s["].iter().any(|words| line.contains(words));
+    let is_of_kine = has_any(line, &["error in txn", "kine", "/registry/", "k3s["]);
     if is_of_kine {
         return Details::default();
     }

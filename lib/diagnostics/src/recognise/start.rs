@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, has_any, is_plain};
 use crate::finding::{RESTART_K3S, Remedy};
 use crate::k3s_config::files::without_empty_files;
 
@@ -15,14 +15,12 @@ pub(super) fn of_kine(line: &str) -> Option<Details> {
 }
 
 pub(super) fn of_etcd(line: &str) -> Option<Details> {
-    ["etcd", "\"caller\":", "member/"].iter().any(|words| line.contains(words)).then(Details::default)
+    has_any(line, &["etcd", "\"caller\":", "member/"]).then(Details::default)
 }
 
 /// What is encrypted elsewhere is not decrypted with the same words, as a vault or a backup.
 pub(super) fn of_the_datastore(line: &str) -> Option<Details> {
-    ["bootstrap", "preparing server", "starting kubernetes", "Failed to reconcile"]
-        .iter()
-        .any(|words| line.contains(words))
+    has_any(line, &["bootstrap", "preparing server", "starting kubernetes", "Failed to reconcile"])
         .then(Details::default)
 }
 
@@ -195,7 +193,7 @@ pub(super) fn port_of_kubeadm(line: &str) -> Option<Details> {
 }
 
 fn is_fatal(line: &str) -> bool {
-    ["level=fatal", "FATA[", "k3s[", "Incorrect Usage"].iter().any(|words| line.contains(words))
+    has_any(line, &["level=fatal", "FATA[", "k3s[", "Incorrect Usage"])
 }
 
 /// A value of a flag, of k3s or of what it starts.
@@ -233,7 +231,7 @@ pub(super) fn unreadable(line: &str) -> Option<Details> {
 
 /// A key or a certificate that k3s was writing when the power was cut: it asks whether the file is there, and takes it.
 pub(super) fn empty_key(line: &str) -> Option<Details> {
-    let starts = ["preparing server", "starting kubernetes"].iter().any(|words| line.contains(words));
+    let starts = has_any(line, &["preparing server", "starting kubernetes"]);
     starts.then(|| {
         let message = "a key or certificate of k3s is empty or damaged: one that it was writing when the power was cut, or one of \
                        yours, as for the datastore";
@@ -348,7 +346,7 @@ pub(super) fn undefined_flag(line: &str) -> Option<Details> {
     if !is_plain(flag) {
         return None;
     }
-    if ["level=fatal", "FATA["].iter().any(|words| line.contains(words)) {
+    if has_any(line, &["level=fatal", "FATA["]) {
         return Some(Details::message(format!("the flag `--{flag}` is not known, and k3s does not start")));
     }
     // crictl, ctr and the other commands of k3s say it too.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::details::{Details, after};
+use super::details::{Details, after, has_any};
 use super::peer::{self, Peer};
 use crate::finding::{RESTART_K3S, Remedy};
 use crate::k3d;
@@ -50,10 +50,10 @@ fn go(text: &str) -> Option<NameMismatch> {
 }
 
 fn rustls(text: &str) -> Option<NameMismatch> {
-    if ["invalid peer certificate: NotValidForName", "invalid certificate: CertNotValidForName"]
-        .iter()
-        .any(|words| text.contains(words))
-    {
+    if has_any(
+        text,
+        &["invalid peer certificate: NotValidForName", "invalid certificate: CertNotValidForName"],
+    ) {
         return Some(NameMismatch { used: None, presented: Vec::new() });
     }
     let used = after(text, "certificate not valid for name \"", &['"'])?;

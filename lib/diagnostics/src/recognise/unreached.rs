@@ -1,6 +1,6 @@
 //! What is said of registries that do not answer: the node asks them, or Docker does.
 
-use super::details::{Details, after, is_name};
+use super::details::{Details, after, has_any, is_name};
 use super::disks::is_number;
 use super::peer::asks_the_api_server;
 use super::{docker, k3d};
@@ -15,7 +15,7 @@ fn is_host(server: &str) -> bool {
 /// Nothing came back from the registry.
 pub(super) fn registry(line: &str) -> Option<Details> {
     // The last is of Docker before 18.
-    let is_of_a_registry = ["/v2/", "/registry-v2/", "/v1/_ping"].iter().any(|path| line.contains(path));
+    let is_of_a_registry = has_any(line, &["/v2/", "/registry-v2/", "/v1/_ping"]);
     (is_of_a_registry && !asks_the_api_server(line)).then(|| reached(line))?
 }
 

@@ -1,6 +1,6 @@
 //! What the API server says of webhooks: ours, and those of others.
 
-use super::details::{Details, after, is_name, silent_group};
+use super::details::{Details, after, has_any, is_name, silent_group};
 use crate::finding::Remedy;
 
 /// The group of our kinds.
@@ -41,8 +41,7 @@ pub(super) fn admission(line: &str) -> Option<Details> {
 /// namespace is deleted.
 pub(super) fn aggregated(line: &str) -> Option<Details> {
     // The parts of k3s say it until metrics-server runs, a minute after each start.
-    let is_of_k3s = line.contains(".go:")
-        && !["memcache.go:", "namespace_controller.go:"].iter().any(|who| line.contains(who));
+    let is_of_k3s = line.contains(".go:") && !has_any(line, &["memcache.go:", "namespace_controller.go:"]);
     // In a condition as YAML has it, the sentence is broken where the line is full.
     let is_silent = line.contains("the server is currently") || line.trim_end().ends_with(": the");
     if is_of_k3s || !is_silent {
