@@ -3,7 +3,6 @@
 
 use super::details::{Details, after, has_any};
 use super::peer::asks_the_api_server;
-use crate::finding::Remedy;
 
 /// Was it the API server that did not answer as hoped?
 fn asks_port_6443(line: &str) -> bool {
@@ -42,12 +41,11 @@ pub(super) fn library_unauthorized(line: &str) -> Option<Details> {
 pub(super) fn anonymous(line: &str) -> Option<Details> {
     let is_probe = has_any(line, &["\"/healthz", "\"/livez", "\"/readyz"]);
     (!is_probe).then(|| {
-        Details::message("no credentials were sent, so the API server takes the client for system:anonymous").remedy(
-            Remedy::new(
+        Details::message("no credentials were sent, so the API server takes the client for system:anonymous")
+            .advice(
                 "use a kubeconfig with credentials; `curl` needs a client certificate or a token, and `kubectl get --raw` \
                  sends those of the kubeconfig",
             )
-            .command("kubectl get --raw /version"),
-        )
+            .command("kubectl get --raw /version")
     })
 }

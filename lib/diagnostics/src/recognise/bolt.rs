@@ -1,7 +1,7 @@
 //! Files of bbolt that are damaged. etcd has one, and so has containerd; SQLite, k3s' own database, has none.
 
 use super::details::{Details, has_any};
-use crate::finding::{Remedy, STOP_K3S};
+use crate::finding::STOP_K3S;
 
 /// Where containerd lists its images and containers: that of k3s, that of the distribution or of Docker, and that which
 /// Docker starts itself.
@@ -23,19 +23,17 @@ pub(super) fn of_etcd(line: &str) -> Option<Details> {
     }
     Some(
         Details::message("a file of bbolt is damaged: that of etcd, or the one in which containerd lists its images")
-            .remedy(
-                Remedy::new(
-                    "the lines after it name etcd or containerd; the first command shows the log of containerd. etcd, which a k3s \
-                     with SQLite does not have: the second command says what to do. containerd: move its file away and \
-                     reboot; images are pulled again, and those that you imported have to be imported again",
-                )
-                .command("sudo tail -n 50 /var/lib/rancher/k3s/agent/containerd/containerd.log")
-                .command("weaver explain F-09")
-                .command("# containerd of k3s:")
-                .command(STOP_K3S)
-                .command(format!("sudo mv {OF_K3S} /root/meta.db.broken"))
-                .command("sudo reboot"),
+            .advice(
+                "the lines after it name etcd or containerd; the first command shows the log of containerd. etcd, which a k3s \
+                 with SQLite does not have: the second command says what to do. containerd: move its file away and \
+                 reboot; images are pulled again, and those that you imported have to be imported again",
             )
+            .command("sudo tail -n 50 /var/lib/rancher/k3s/agent/containerd/containerd.log")
+            .command("weaver explain F-09")
+            .command("# containerd of k3s:")
+            .command(STOP_K3S)
+            .command(format!("sudo mv {OF_K3S} /root/meta.db.broken"))
+            .command("sudo reboot")
             .hint(),
     )
 }
@@ -52,16 +50,14 @@ pub(super) fn of_containerd(line: &str) -> Option<Details> {
     };
     Some(
         Details::message("containerd does not start: the file in which it lists its images and containers is damaged")
-            .remedy(
-                Remedy::new(
-                    "move the file away and reboot: images are pulled again, and those that you imported have to be imported \
-                     again; volumes stay. The first command says which of the three files there is. The datastore of k3s is \
-                     another file, and is not damaged by this",
-                )
-                .command(format!("sudo ls -l {OF_CONTAINERD} {OF_DOCKERD} {OF_K3S}"))
-                .command(format!("sudo systemctl stop {units}"))
-                .command(format!("sudo mv {file} /root/meta.db.broken"))
-                .command("sudo reboot"),
-            ),
+            .advice(
+                "move the file away and reboot: images are pulled again, and those that you imported have to be imported \
+                 again; volumes stay. The first command says which of the three files there is. The datastore of k3s is \
+                 another file, and is not damaged by this",
+            )
+            .command(format!("sudo ls -l {OF_CONTAINERD} {OF_DOCKERD} {OF_K3S}"))
+            .command(format!("sudo systemctl stop {units}"))
+            .command(format!("sudo mv {file} /root/meta.db.broken"))
+            .command("sudo reboot"),
     )
 }

@@ -3,7 +3,6 @@
 use super::context::LogContext;
 use super::details::{Details, after, has_any, is_plain};
 use super::disks::{self, Bus};
-use crate::finding::Remedy;
 
 /// The card, or a disk that has a driver of its own.
 fn is_card(device: &str) -> bool {
@@ -57,11 +56,10 @@ pub(super) fn medium(line: &str) -> Option<Details> {
     let device = disks::device(line)?;
     let disk = disks::whole(device);
     Some(
-        Details::message(format!("{device} has blocks that cannot be read or written any more")).remedy(
-            Remedy::new("copy your data now, and replace the disk or card")
-                .command("sudo weaver node backup /mnt/usb --volumes")
-                .command(format!("sudo smartctl -a /dev/{disk}   # package smartmontools")),
-        ),
+        Details::message(format!("{device} has blocks that cannot be read or written any more"))
+            .advice("copy your data now, and replace the disk or card")
+            .command("sudo weaver node backup /mnt/usb --volumes")
+            .command(format!("sudo smartctl -a /dev/{disk}   # package smartmontools")),
     )
 }
 
@@ -89,13 +87,12 @@ pub(super) fn recorded(line: &str, context: &LogContext) -> Option<Details> {
     let (device, bus) = card_or_disk(line, context)?;
     let message = format!("the file system on {device} had errors that no one has repaired");
     Some(
-        of_device(Details::message(message), device, bus).remedy(
-            Remedy::new(
+        of_device(Details::message(message), device, bus)
+            .advice(
                 "have it checked at the next start; if errors come back, save the state of k3s and replace the card or disk",
             )
             .command("sudo weaver node backup /mnt/usb --volumes")
             .command("# at the end of the single line in /boot/firmware/cmdline.txt, for one start: fsck.mode=force fsck.repair=yes"),
-        ),
     )
 }
 
@@ -119,13 +116,9 @@ pub(super) fn of_uas(line: &str) -> Option<Details> {
 
 pub(super) fn usb_controller(_: &str) -> Details {
     Details::message("the USB controller of the board no longer answers, and with it all that is connected")
-        .remedy(
-            Remedy::new(
-                "update the firmware of the board, use a stronger supply or a powered hub, and reboot",
-            )
-            .command("sudo rpi-eeprom-update")
-            .command("vcgencmd get_throttled"),
-        )
+        .advice("update the firmware of the board, use a stronger supply or a powered hub, and reboot")
+        .command("sudo rpi-eeprom-update")
+        .command("vcgencmd get_throttled")
 }
 
 /// Of a board; on a laptop a dock that is unplugged takes its controller along.
@@ -135,13 +128,12 @@ pub(super) fn usb_controller_died(line: &str) -> Option<Details> {
 
 /// An SSD of its own connector: the disk does not wake up from saving power, or its cable is bad.
 pub(super) fn nvme_down(_: &str) -> Details {
-    Details::message("the NVMe disk no longer answers").remedy(
-        Remedy::new(
+    Details::message("the NVMe disk no longer answers")
+        .advice(
             "check the ribbon cable and the supply; if it comes back, turn off power saving with the parameter below and reboot",
         )
         .command("# at the end of the single line in /boot/firmware/cmdline.txt:")
-        .command("# nvme_core.default_ps_max_latency_us=0 pcie_aspm=off"),
-    )
+        .command("# nvme_core.default_ps_max_latency_us=0 pcie_aspm=off")
 }
 
 /// A disk that does not wake up; a port of the bus says the same of what is not there.
@@ -223,16 +215,14 @@ pub(super) fn no_root(_: &str) -> Details {
     Details::message(
         "the board does not start: its root file system is not found, or cannot be read from the card or disk",
     )
-    .remedy(
-        Remedy::new(
-            "put the card into another computer. `root=` in cmdline.txt on its first partition has to name the second one: a \
-             copy of a card may have another PARTUUID. If it does, check the file system: write the card again if it was not \
-             written completely, and replace it if errors come back",
-        )
-        .command("lsblk -o NAME,FSTYPE,LABEL,PARTUUID")
-        .command("grep -o 'root=[^ ]*' /media/*/bootfs/cmdline.txt")
-        .command("# with the second partition of the card, not mounted: sudo fsck -f /dev/DEVICE"),
+    .advice(
+        "put the card into another computer. `root=` in cmdline.txt on its first partition has to name the second one: a \
+         copy of a card may have another PARTUUID. If it does, check the file system: write the card again if it was not \
+         written completely, and replace it if errors come back",
     )
+    .command("lsblk -o NAME,FSTYPE,LABEL,PARTUUID")
+    .command("grep -o 'root=[^ ]*' /media/*/bootfs/cmdline.txt")
+    .command("# with the second partition of the card, not mounted: sudo fsck -f /dev/DEVICE")
     .hint()
 }
 
@@ -244,14 +234,12 @@ pub(super) fn unrepaired(line: &str) -> Option<Details> {
     let is_volume = has_any(name, &["/longhorn/", "/mapper/", ".img"]);
     (!is_volume).then(|| {
         Details::message(format!("the file system on {name} has errors that the check at the start did not repair"))
-            .remedy(
-                Remedy::new(
-                    "save what you need, then have it repaired while it is not mounted: the root file system at the next start; \
-                     if errors come back, replace the card or disk",
-                )
-                .command("# at the end of the single line in /boot/firmware/cmdline.txt, for one start: fsck.mode=force fsck.repair=yes")
-                .command("sudo reboot"),
+            .advice(
+                "save what you need, then have it repaired while it is not mounted: the root file system at the next start; \
+                 if errors come back, replace the card or disk",
             )
+            .command("# at the end of the single line in /boot/firmware/cmdline.txt, for one start: fsck.mode=force fsck.repair=yes")
+            .command("sudo reboot")
     })
 }
 
@@ -294,15 +282,14 @@ pub(super) fn boot_partition(line: &str) -> Option<Details> {
 
 /// Since Debian 12 it belongs at /boot/firmware, also on a system that was upgraded. DietPi#6767, RPi-Distro/repo#355
 pub(super) fn boot_not_mounted(_: &str) -> Details {
-    Details::message("the boot partition is not mounted").remedy(
-        Remedy::new(
+    Details::message("the boot partition is not mounted")
+        .advice(
             "compare its line in /etc/fstab with the partitions, correct the PARTUUID or UUID there, and mount it. Where it is \
              mounted at /boot, as on a system of before Debian 12, move it to /boot/firmware",
         )
         .command("lsblk -o NAME,FSTYPE,LABEL,UUID,PARTUUID,MOUNTPOINTS")
         .command("grep -w /boot /etc/fstab")
-        .command("sudo mount /boot/firmware"),
-    )
+        .command("sudo mount /boot/firmware")
 }
 
 /// systemd, which then gives up the start. lukechilds/dockerpi#30
@@ -336,14 +323,13 @@ pub(super) fn wifi_absent(line: &str) -> Option<Details> {
 }
 
 pub(super) fn wifi_unknown(_: &str) -> Details {
-    Details::message("no Wi-Fi network of that name is in reach").remedy(
-        Remedy::new(
+    Details::message("no Wi-Fi network of that name is in reach")
+        .advice(
             "compare the name to the letter; the country must be set, and a Pi 3B or Zero knows 2.4 GHz only; see what is \
              in reach",
         )
         .command("sudo nmcli device wifi list --rescan yes")
-        .command("sudo iw reg get"),
-    )
+        .command("sudo iw reg get")
 }
 
 /// An access point that is too far away or too busy, again and again.
@@ -352,10 +338,8 @@ pub(super) fn wifi_slow(line: &str) -> Option<Details> {
         Details::message(
             "the access point does not answer in time: it is far away, or the radio is disturbed",
         )
-        .remedy(
-            Remedy::new("move the Pi or the access point, use the other band, or a cable")
-                .command("sudo nmcli device wifi list --rescan yes"),
-        )
+        .advice("move the Pi or the access point, use the other band, or a cable")
+        .command("sudo nmcli device wifi list --rescan yes")
     })
 }
 
@@ -363,14 +347,12 @@ pub(super) fn wifi_slow(line: &str) -> Option<Details> {
 pub(super) fn wifi_not_in_time(line: &str) -> Option<Details> {
     line.contains("onnection activation failed").then(|| {
         Details::message("the network did not let this node in in time")
-            .remedy(
-                Remedy::new(
-                    "its passphrase or its security is another than that of the connection (WPA3, none), it is far away, or the chip \
-                     cannot do what the connection asks for, such as ad hoc",
-                )
-                .command("sudo nmcli device wifi list --rescan yes")
-                .command("sudo journalctl -b -u NetworkManager | tail -n 30"),
+            .advice(
+                "its passphrase or its security is another than that of the connection (WPA3, none), it is far away, or the chip \
+                 cannot do what the connection asks for, such as ad hoc",
             )
+            .command("sudo nmcli device wifi list --rescan yes")
+            .command("sudo journalctl -b -u NetworkManager | tail -n 30")
             .hint()
     })
 }
@@ -378,40 +360,36 @@ pub(super) fn wifi_not_in_time(line: &str) -> Option<Details> {
 /// A radio that is switched off, as Raspberry Pi OS does until the country is known: a node with a cable needs none.
 pub(super) fn wifi_off(_: &str) -> Details {
     Details::message("the Wi-Fi is switched off (rfkill), as Raspberry Pi OS does until its country is set")
-        .remedy(
-            Remedy::new(
-                "nothing, if the node uses a cable. Else set the country: `country` in section [wifi] of weaver.toml, or with the \
-                 first command; then switch the radio on",
-            )
-            .command("sudo raspi-config nonint do_wifi_country DE")
-            .command("sudo rfkill unblock wifi"),
+        .advice(
+            "nothing, if the node uses a cable. Else set the country: `country` in section [wifi] of weaver.toml, or with the \
+             first command; then switch the radio on",
         )
+        .command("sudo raspi-config nonint do_wifi_country DE")
+        .command("sudo rfkill unblock wifi")
         .hint()
 }
 
 /// The chip of a Pi, whose driver loads it again, or does not. raspberrypi/linux#3155, raspberrypi/firmware#1403
 pub(super) fn wifi_firmware(_: &str) -> Details {
     Details::message("the firmware of the Wi-Fi chip has stopped: the node is off the Wi-Fi until it is loaded again")
-        .remedy(
-            Remedy::new(
-                "reboot, and install a newer firmware, if there is one; if it stops again, turn power saving of the Wi-Fi off, or use \
-                 a cable",
-            )
-            .command("sudo apt update && sudo apt install firmware-brcm80211")
-            .command("sudo nmcli connection modify CONNECTION 802-11-wireless.powersave 2")
-            .command("sudo reboot"),
+        .advice(
+            "reboot, and install a newer firmware, if there is one; if it stops again, turn power saving of the Wi-Fi off, or use \
+             a cable",
         )
+        .command("sudo apt update && sudo apt install firmware-brcm80211")
+        .command("sudo nmcli connection modify CONNECTION 802-11-wireless.powersave 2")
+        .command("sudo reboot")
         .hint()
 }
 
 /// The card takes several commands at once and loses some.
 pub(super) fn queueing(line: &str, context: &LogContext) -> Option<Details> {
     is_slot_of_card(line, context).then(|| {
-        Details::message("the card loses commands that it queued, and the kernel starts it again").hint().remedy(
-            Remedy::new(
+        Details::message("the card loses commands that it queued, and the kernel starts it again")
+            .hint()
+            .advice(
                 "update the kernel; if it continues, turn queueing off by `dtparam=sd_cqe=off` in config.txt, or use another card",
             )
-            .command("sudo apt update && sudo apt full-upgrade"),
-        )
+            .command("sudo apt update && sudo apt full-upgrade")
     })
 }

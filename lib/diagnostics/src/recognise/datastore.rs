@@ -31,14 +31,13 @@ pub(super) fn external(line: &str) -> Option<Details> {
     {
         let details = Details::message(format!("the database of k3s does not answer at {address}"));
         return Some(match address.rsplit_once(':') {
-            Some((host, port)) if is_name(host) && is_number(port) => details.remedy(
-                Remedy::new(
+            Some((host, port)) if is_name(host) && is_number(port) => details
+                .advice(
                     "start the database, or correct `datastore-endpoint`; it must listen at an address that this host \
                      reaches, and not at 127.0.0.1 alone",
                 )
                 .command(format!("nc -vz {host} {port}"))
                 .command("sudo grep -rlE 'datastore-endpoint|K3S_DATASTORE_ENDPOINT' /etc/rancher/k3s /etc/systemd/system"),
-            ),
             _ => details,
         });
     }
@@ -67,24 +66,22 @@ fn refused(line: &str) -> Option<Details> {
             Remedy::new("create the database, and grant its user all rights on it; then restart k3s");
         return Some(Details::message(what).remedy(remedy.command(RESTART_K3S)));
     }
-    Some(Details::message(format!("the database of k3s refuses what k3s asks of it: {answer}")).remedy(
-        Remedy::new(
+    Some(Details::message(format!("the database of k3s refuses what k3s asks of it: {answer}"))
+        .advice(
             "compare the version of the database with those that k3s supports (https://docs.k3s.io/datastore), and the \
              rights of its user",
-        ),
-    ))
+        ))
 }
 
 /// Go's words for a URL, before anything is asked.
 pub(super) fn not_a_url(_: &str) -> Details {
-    Details::message("`datastore-endpoint` is not a URL that k3s can read").remedy(
-        Remedy::new(
+    Details::message("`datastore-endpoint` is not a URL that k3s can read")
+        .advice(
             "write special characters of the user and the password with percent signs, as `%40` for @, `%23` for #, `%2F` for /, \
              `%3A` for :, then restart k3s",
         )
         .command("sudo grep -rlE 'datastore-endpoint|K3S_DATASTORE_ENDPOINT' /etc/rancher/k3s /etc/systemd/system")
-        .command(RESTART_K3S),
-    )
+        .command(RESTART_K3S)
 }
 
 /// The same, where another program may say it too.
@@ -101,13 +98,12 @@ pub(super) fn ping(line: &str) -> Option<Details> {
 }
 
 fn no_connection_left() -> Details {
-    Details::message("the database of k3s has no connection left").remedy(
-        Remedy::new(
+    Details::message("the database of k3s has no connection left")
+        .advice(
             "raise `max_connections` of the database, or find out what else uses it; each server of k3s takes some tens",
         )
         .command("# PostgreSQL: SELECT usename, count(*) FROM pg_stat_activity GROUP BY 1;")
-        .command("# MySQL: SHOW PROCESSLIST;"),
-    )
+        .command("# MySQL: SHOW PROCESSLIST;")
 }
 
 /// A server of the cluster that another one does not reach, again and again. A reboot takes some of these lines too.
@@ -138,21 +134,19 @@ pub(super) fn elects(line: &str) -> Option<Details> {
 /// A server whose Node was deleted keeps data that the others no longer take. k3s#13498, k3s#2527
 pub(super) fn removed(_: &str) -> Details {
     Details::message("this server was removed from the etcd cluster, and cannot join it again with the data that it has")
-        .remedy(
-            Remedy::new(
-                "while another server of the cluster runs, move the data of this one away, and start it with `server` and `token` \
-                 of that one. Where no other is left, reset the cluster instead: `k3s server --cluster-reset`",
-            )
-            .command("# on another server: kubectl get nodes")
-            .command("sudo grep -rlE '^server:|K3S_URL' /etc/rancher/k3s /etc/systemd/system")
-            .command(STOP_K3S)
-            .command("sudo mv /var/lib/rancher/k3s/server/db /root/db.removed")
-            .command(
-                "# only with `server: https://OTHER:6443` and without `cluster-init` in /etc/rancher/k3s/config.yaml: else a new, \
-                 empty cluster begins",
-            )
-            .command(START_K3S),
+        .advice(
+            "while another server of the cluster runs, move the data of this one away, and start it with `server` and `token` \
+             of that one. Where no other is left, reset the cluster instead: `k3s server --cluster-reset`",
         )
+        .command("# on another server: kubectl get nodes")
+        .command("sudo grep -rlE '^server:|K3S_URL' /etc/rancher/k3s /etc/systemd/system")
+        .command(STOP_K3S)
+        .command("sudo mv /var/lib/rancher/k3s/server/db /root/db.removed")
+        .command(
+            "# only with `server: https://OTHER:6443` and without `cluster-init` in /etc/rancher/k3s/config.yaml: else a new, \
+             empty cluster begins",
+        )
+        .command(START_K3S)
 }
 
 /// etcd's strict check of a change of its members: the majority is there.
@@ -160,11 +154,9 @@ pub(super) fn not_added(_: &str) -> Details {
     Details::message(
         "etcd adds no server at the moment: one of its members does not answer, or the last one that was added has not started",
     )
-    .remedy(
-        Remedy::new("wait until each server is Ready, and add one at a time; see which of the members does not answer")
-            .command("kubectl get nodes -o wide")
-            .command("# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380"),
-    )
+    .advice("wait until each server is Ready, and add one at a time; see which of the members does not answer")
+    .command("kubectl get nodes -o wide")
+    .command("# on another server: nc -vz ADDRESS-OF-THIS-ONE 2380")
     .hint()
 }
 

@@ -1,7 +1,6 @@
 //! What the API server says of a namespace that it is to delete.
 
 use super::details::{Details, after, is_name};
-use crate::finding::Remedy;
 
 /// Its condition, with how many objects have each: `a/b in 2 resource instances, c in 1 resource instances`.
 pub(super) fn finalizers_of_others(line: &str) -> Option<Details> {
@@ -14,8 +13,8 @@ pub(super) fn finalizers_of_others(line: &str) -> Option<Details> {
     (!names.is_empty()).then(|| {
         let message =
             format!("the deletion of a namespace waits for finalizers of other programs: {}", names.join(", "));
-        Details::message(message).remedy(
-            Remedy::new(
+        Details::message(message)
+            .advice(
                 "find the objects that have them, and why their program does not remove them: it has to run until they are gone; \
                  kubernetes.io/pvc-protection waits for the pods that use the volume. Only where that program is gone for good, \
                  remove the finalizers yourself",
@@ -24,8 +23,7 @@ pub(super) fn finalizers_of_others(line: &str) -> Option<Details> {
                 "kubectl api-resources --verbs=list --namespaced -o name | xargs -n 1 kubectl get -n NAMESPACE --ignore-not-found \
                  --show-kind",
             )
-            .command("kubectl patch KIND NAME -n NAMESPACE --type merge -p '{\"metadata\":{\"finalizers\":null}}'"),
-        )
+            .command("kubectl patch KIND NAME -n NAMESPACE --type merge -p '{\"metadata\":{\"finalizers\":null}}'")
     })
 }
 
@@ -41,11 +39,14 @@ pub(super) fn being_deleted(line: &str) -> Option<Details> {
         || "a namespace is being deleted, and takes no new objects".to_owned(),
         |namespace| format!("the namespace {namespace} is being deleted, and takes no new objects"),
     );
-    Some(Details::message(message).remedy(
-        Remedy::new("wait until it is gone. If it stays, its conditions say what it waits for").command(
-            format!("kubectl get namespace {} -o yaml | weaver explain", namespace.unwrap_or("NAMESPACE")),
-        ),
-    ))
+    Some(
+        Details::message(message)
+            .advice("wait until it is gone. If it stays, its conditions say what it waits for")
+            .command(format!(
+                "kubectl get namespace {} -o yaml | weaver explain",
+                namespace.unwrap_or("NAMESPACE")
+            )),
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a line says in particular, and how it is cut out of it.
 
-use crate::finding::Remedy;
+use crate::finding::{Command, Remedy};
 
 /// What a line says in particular; the catalogue has the rest.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,16 @@ impl Details {
 
     pub(super) fn remedy(self, remedy: Remedy) -> Self {
         Self { remedy: Some(remedy), ..self }
+    }
+
+    /// What to do, in words.
+    pub(super) fn advice(self, explain: impl Into<String>) -> Self {
+        self.remedy(Remedy::new(explain))
+    }
+
+    /// What to type then, after those commands that are there.
+    pub(super) fn command(self, command: impl Into<Command>) -> Self {
+        Self { remedy: self.remedy.map(|remedy| remedy.command(command)), ..self }
     }
 
     pub(super) fn hint(self) -> Self {

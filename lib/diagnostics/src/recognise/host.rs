@@ -3,7 +3,6 @@
 use super::details::{Details, after, has_any, is_plain};
 use super::disks::is_number;
 use super::in_container;
-use crate::finding::Remedy;
 use crate::power;
 
 /// A kubelet on cgroup v1. Its line can have other names, too.
@@ -119,12 +118,9 @@ pub(super) fn stuck(line: &str) -> Option<Details> {
         || name.contains("flush-")
         || WRITERS.iter().any(|writer| name.starts_with(writer));
     (writes && line.contains("seconds.")).then(|| {
-        Details::message(format!("{name} was blocked for minutes; it usually waits for storage")).remedy(
-            Remedy::new(
-                "look for errors of the card or the disk next to it; move other writers off the card",
-            )
-            .command("sudo dmesg --level err,warn"),
-        )
+        Details::message(format!("{name} was blocked for minutes; it usually waits for storage"))
+            .advice("look for errors of the card or the disk next to it; move other writers off the card")
+            .command("sudo dmesg --level err,warn")
     })
 }
 
@@ -148,10 +144,8 @@ pub(super) fn no_vxlan(line: &str) -> Option<Details> {
 
 fn vxlan_missing() -> Details {
     Details::message("the kernel cannot create a vxlan device, which connects pods on different nodes")
-        .remedy(
-            Remedy::new("Ubuntu for the Pi has the module in a package of its own")
-                .command("sudo apt install linux-modules-extra-raspi"),
-        )
+        .advice("Ubuntu for the Pi has the module in a package of its own")
+        .command("sudo apt install linux-modules-extra-raspi")
 }
 
 /// Flannel without a word of what is not supported, and the devices of pods.
@@ -162,10 +156,8 @@ pub(super) fn flannel(line: &str) -> Option<Details> {
     let is_of_pods = line.contains("failed to make veth pair") || line.contains("could not add \"cni0\"");
     is_of_pods.then(|| {
         Details::message("the kernel cannot create the devices that connect pods: their modules are missing")
-            .remedy(
-                Remedy::new("reboot if the kernel was upgraded: the modules of the running one were removed")
-                    .command("sudo reboot"),
-            )
+            .advice("reboot if the kernel was upgraded: the modules of the running one were removed")
+            .command("sudo reboot")
     })
 }
 
@@ -175,10 +167,8 @@ pub(super) fn no_br_netfilter(line: &str) -> Option<Details> {
         Details::message(
             "the kernel module br_netfilter is not loaded, without which Services do not reach pods",
         )
-        .remedy(
-            Remedy::new("load it; k3s loads it at start if it is allowed to")
-                .command("sudo modprobe br_netfilter"),
-        )
+        .advice("load it; k3s loads it at start if it is allowed to")
+        .command("sudo modprobe br_netfilter")
     })
 }
 
@@ -188,22 +178,21 @@ pub(super) fn too_hot(line: &str) -> Option<Details> {
 }
 
 pub(super) fn shut_down_hot(_: &str) -> Details {
-    Details::message("the board overheated and the kernel shut it down").remedy(
-        Remedy::new("cool it: use a heat sink or a fan, and an open case").command("vcgencmd measure_temp"),
-    )
+    Details::message("the board overheated and the kernel shut it down")
+        .advice("cool it: use a heat sink or a fan, and an open case")
+        .command("vcgencmd measure_temp")
 }
 
 /// A port that the board turns off for a moment; some say it once when they are plugged in.
 pub(super) fn over_current(line: &str) -> Option<Details> {
     let is_of_usb = has_any(line, &["usb", "hub "]);
     (is_of_usb && !line.contains("no over-current")).then(|| {
-        Details::message("USB ports are turned off because what is connected draws too much current").remedy(
-            Remedy::new(
+        Details::message("USB ports are turned off because what is connected draws too much current")
+            .advice(
                 "use a powered hub for disks. A Pi 5 gives its ports 0.6 A unless the supply is one of 5 A: with a supply that \
                  can, add `usb_max_current_enable=1` to config.txt",
             )
-            .command("vcgencmd get_throttled"),
-        )
+            .command("vcgencmd get_throttled")
     })
 }
 
@@ -281,15 +270,14 @@ pub(super) fn too_little_memory(line: &str) -> Option<Details> {
 
 /// The kubelet where it may not run with swap, which k3s allows it unless `kubelet-arg` says otherwise; kubeadm.
 pub(super) fn swap_refused(_: &str) -> Details {
-    Details::message("the kubelet is not to run with swap, and swap is on").remedy(
-        Remedy::new(
+    Details::message("the kubelet is not to run with swap, and swap is on")
+        .advice(
             "take `fail-swap-on` out of the configuration of k3s, which runs with swap. For a kubelet of kubeadm turn swap off, \
              also at the next boot: swap on the card by dphys-swapfile or rpi-swap, and zram as well",
         )
         .command("swapon --show")
         .command("sudo grep -rn fail-swap-on /etc/rancher/k3s /etc/systemd/system/k3s*.service")
-        .command("# only for a kubelet of kubeadm: sudo swapoff -a"),
-    )
+        .command("# only for a kubelet of kubeadm: sudo swapoff -a")
 }
 
 pub(super) fn netplan_yaml(line: &str) -> Option<Details> {
@@ -303,14 +291,12 @@ pub(super) fn not_configured(line: &str) -> Option<Details> {
         Details::message(format!(
             "dpkg has not finished the installation of {package}: its script failed, or it waits for another package"
         ))
-        .remedy(
-            Remedy::new(
-                "the lines before say why: a program that is missing, a boot partition that is full or not mounted. Correct that, \
-                 then have dpkg finish",
-            )
-            .command("sudo dpkg --configure -a")
-            .command("sudo apt-get install --fix-broken"),
+        .advice(
+            "the lines before say why: a program that is missing, a boot partition that is full or not mounted. Correct that, \
+             then have dpkg finish",
         )
+        .command("sudo dpkg --configure -a")
+        .command("sudo apt-get install --fix-broken")
     })
 }
 
@@ -331,18 +317,16 @@ pub(super) fn damaged_status(line: &str) -> Option<Details> {
     let details = Details::message(format!("dpkg cannot read its record {file}: it is damaged"));
     let number = file.strip_prefix("/var/lib/dpkg/updates/").filter(|name| is_number(name));
     Some(if let Some(number) = number {
-        details.remedy(
-            Remedy::new("move the file away, and have dpkg finish what it had begun")
-                .command(format!("sudo mv /var/lib/dpkg/updates/{number} /root/"))
-                .command("sudo dpkg --configure -a"),
-        )
+        details
+            .advice("move the file away, and have dpkg finish what it had begun")
+            .command(format!("sudo mv /var/lib/dpkg/updates/{number} /root/"))
+            .command("sudo dpkg --configure -a")
     } else if file == "/var/lib/dpkg/status" {
-        details.remedy(
-            Remedy::new("put back the copy that Debian keeps of each day; what was installed since then is installed again")
-                .command("ls -lt /var/backups/dpkg.status*")
-                .command("sudo cp -a /var/lib/dpkg/status /root/status.damaged")
-                .command("sudo cp /var/backups/dpkg.status.0 /var/lib/dpkg/status"),
-        )
+        details
+            .advice("put back the copy that Debian keeps of each day; what was installed since then is installed again")
+            .command("ls -lt /var/backups/dpkg.status*")
+            .command("sudo cp -a /var/lib/dpkg/status /root/status.damaged")
+            .command("sudo cp /var/backups/dpkg.status.0 /var/lib/dpkg/status")
     } else {
         details
     })
@@ -353,21 +337,18 @@ pub(super) fn two_routes(_: &str) -> Details {
     Details::message(
         "two interfaces have a default route of the same metric, and netplan keeps only one of them",
     )
-    .remedy(
-        Remedy::new("remove one of the routes, or give one of them a higher `metric`")
-            .command("sudo grep -rnE 'gateway4|to: (default|0.0.0.0/0)|metric' /etc/netplan")
-            .command("sudo netplan try"),
-    )
+    .advice("remove one of the routes, or give one of them a higher `metric`")
+    .command("sudo grep -rnE 'gateway4|to: (default|0.0.0.0/0)|metric' /etc/netplan")
+    .command("sudo netplan try")
 }
 
 /// cloud-init's word for a card that was set up in another board.
 pub(super) fn other_board(_: &str) -> Details {
-    Details::message("network-config names an interface by a hardware address that this board does not have").remedy(
-        Remedy::new(
+    Details::message("network-config names an interface by a hardware address that this board does not have")
+        .advice(
             "name the interface instead (`eth0`, `wlan0`), or write the address of this board; cloud-init reads the file \
              at the next start once its state is removed",
         )
         .command("ip -brief link")
-        .command("sudo cloud-init clean"),
-    )
+        .command("sudo cloud-init clean")
 }

@@ -39,8 +39,8 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
     let details = Details::message(format!("{server} speaks plain HTTP but was contacted over HTTPS"));
     // Whom a machine trusts, a line does not choose.
     Some(if is_of_podman(line) {
-        details.remedy(
-            Remedy::new(
+        details
+            .advice(
                 "podman and skopeo: say so in /etc/containers/registries.conf.d, or pass `--tls-verify=false`. k3s has its own \
                  list: the last command prints what to add to /etc/rancher/k3s/registries.yaml",
             )
@@ -48,8 +48,7 @@ pub(super) fn plain_http(line: &str) -> Option<Details> {
                 "printf '[[registry]]\\nlocation = \"REGISTRY:PORT\"\\ninsecure = true\\n' | sudo tee \
                  /etc/containers/registries.conf.d/50-http.conf",
             )
-            .command("weaver registry config REGISTRY:PORT --http"),
-        )
+            .command("weaver registry config REGISTRY:PORT --http")
     } else {
         docker::advised(details, line, docker::plain_http)
     })
@@ -95,11 +94,10 @@ pub(super) fn late(line: &str) -> Option<Details> {
     let image = after(line, "ailed to pull image \"", &['"'])?;
     let is_late = line.contains("context deadline exceeded") && !line.contains("/v2/");
     is_late.then(|| {
-        Details::message(format!("the image {image} was not pulled in time: the network or the registry is slow")).remedy(
-            Remedy::new("the kubelet tries again; import a large image from a file, or pull it by hand, which waits longer")
-                .command("kubectl get events -A --field-selector reason=Failed")
-                .command("sudo k3s ctr images import FILE.tar"),
-        )
+        Details::message(format!("the image {image} was not pulled in time: the network or the registry is slow"))
+            .advice("the kubelet tries again; import a large image from a file, or pull it by hand, which waits longer")
+            .command("kubectl get events -A --field-selector reason=Failed")
+            .command("sudo k3s ctr images import FILE.tar")
     })
 }
 
@@ -133,25 +131,23 @@ pub(super) fn certificate(line: &str) -> Option<Details> {
         let what = tls::outside(&lower)
             .replace("the certificate", &format!("the certificate of the registry {host}"));
         return Some(
-            Details::message(what).remedy(
-                Remedy::new(
+            Details::message(what)
+                .advice(
                     "compare the clock of the node first: a Pi has no battery for it. If the clock is right, the \
                      registry needs a new certificate",
                 )
                 .command("timedatectl"),
-            ),
         );
     }
     let details = Details::message(format!("the certificate of the registry {host} is not trusted"));
     Some(if is_of_podman(line) {
-        details.remedy(
-            Remedy::new(
+        details
+            .advice(
                 "podman and skopeo: copy the CA certificate into the directory below. k3s has its own list: the last command \
                  prints what to add to /etc/rancher/k3s/registries.yaml",
             )
             .command("sudo install -D -m 644 CA.crt /etc/containers/certs.d/REGISTRY:PORT/ca.crt")
-            .command("weaver registry config REGISTRY:PORT --ca-file /etc/rancher/k3s/registry-ca.crt"),
-        )
+            .command("weaver registry config REGISTRY:PORT --ca-file /etc/rancher/k3s/registry-ca.crt")
     } else {
         docker::advised(details, line, docker::untrusted)
     })
@@ -194,10 +190,9 @@ pub(super) fn waiting(line: &str) -> Option<Details> {
     const STATES: &[&str] = &["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"];
     let (pod, status) = pods::listed(line, STATES)?;
     Some(
-        Details::message(format!("the pod {} waits for its image ({status})", pod.name)).remedy(
-            Remedy::new("the events of the pod say why")
-                .command(format!("kubectl describe pod{} {}", pod.namespace, pod.name)),
-        ),
+        Details::message(format!("the pod {} waits for its image ({status})", pod.name))
+            .advice("the events of the pod say why")
+            .command(format!("kubectl describe pod{} {}", pod.namespace, pod.name)),
     )
 }
 
@@ -234,14 +229,13 @@ pub(super) fn never_pulled(line: &str) -> Details {
         |image| format!("the node does not have the image {image}, and its pull policy is Never"),
     );
     let image = image.unwrap_or("IMAGE");
-    Details::message(message).remedy(
-        Remedy::new(
+    Details::message(message)
+        .advice(
             "import it on each node that may run the pod: k3s does not see the images of Docker; or push it to a registry, and \
              remove `imagePullPolicy: Never`",
         )
         .command(format!("docker save {image} | sudo k3s ctr images import -"))
-        .command("sudo k3s ctr images ls -q"),
-    )
+        .command("sudo k3s ctr images ls -q")
 }
 
 fn is_hash(text: &str) -> bool {

@@ -15,8 +15,8 @@ fn in_a_container(message: &str) -> Details {
 
 /// k3d#607, k3d#612: since Linux 5.12 only the first network namespace may.
 pub(super) fn conntrack(_: &str) -> Details {
-    in_a_container("kube-proxy may not raise nf_conntrack_max").remedy(
-        Remedy::new(
+    in_a_container("kube-proxy may not raise nf_conntrack_max")
+        .advice(
             "set it on the host, at least to the number that the line before has, and start the container again; or have \
              kube-proxy leave it alone, with the last command",
         )
@@ -24,8 +24,7 @@ pub(super) fn conntrack(_: &str) -> Details {
         .command(
             "k3d cluster create CLUSTER --k3s-arg '--kube-proxy-arg=conntrack-max-per-core=0@server:*' \
              --k3s-arg '--kube-proxy-arg=conntrack-max-per-core=0@agent:*'",
-        ),
-    )
+        )
 }
 
 /// In LXC and with an engine without root.
@@ -33,27 +32,25 @@ pub(super) fn kernel_log(line: &str) -> Option<Details> {
     let is_refused =
         has_any(line, &["no such file or directory", "permission denied", "operation not permitted"]);
     (is_refused && !line.contains(CONTINUES) && !line.contains("disabling OOM events")).then(|| {
-        in_a_container("the kubelet may not read /dev/kmsg").remedy(
-            Remedy::new(
+        in_a_container("the kubelet may not read /dev/kmsg")
+            .advice(
                 "in LXC, add the line below to the container's configuration. With an engine without root, give the kubelet the \
                  feature gate; with Docker, start the container with `--privileged`",
             )
             .command("# lxc.mount.entry = /dev/kmsg dev/kmsg none defaults,bind,create=file")
-            .command(FEATURE_GATE),
-        )
+            .command(FEATURE_GATE)
     })
 }
 
 /// The kubelet sets three parameters of the kernel, which belong to the host. k3d#1120
 pub(super) fn kernel_parameters(line: &str) -> Option<Details> {
     (!line.contains(CONTINUES)).then(|| {
-        in_a_container("the kubelet may not set parameters of the kernel").remedy(
-            Remedy::new(
+        in_a_container("the kubelet may not set parameters of the kernel")
+            .advice(
                 "with an engine without root, as rootless podman, give the kubelet the feature gate; otherwise start the \
                  container with `--privileged`. A k3s without root and without a container takes the gate by `kubelet-arg`",
             )
-            .command(FEATURE_GATE),
-        )
+            .command(FEATURE_GATE)
     })
 }
 
@@ -64,13 +61,12 @@ pub(super) fn cgroups_of_root(line: &str) -> Option<Details> {
         if line.contains("/sys/fs/cgroup/kubepods") {
             return in_a_container("the kubelet may make no cgroups for pods").remedy(delegation());
         }
-        in_a_container("the kubelet may make no cgroups for pods").remedy(
-            Remedy::new(
+        in_a_container("the kubelet may make no cgroups for pods")
+            .advice(
                 "an engine without root needs cgroup v2 on its host: boot with it, or use the engine of root",
             )
             .command("stat -fc %T /sys/fs/cgroup   # cgroup2fs is v2")
-            .command("grep -o 'systemd.unified_cgroup_hierarchy=[^ ]*' /proc/cmdline"),
-        )
+            .command("grep -o 'systemd.unified_cgroup_hierarchy=[^ ]*' /proc/cmdline")
     })
 }
 
@@ -85,15 +81,14 @@ pub(super) fn not_delegated(_: &str) -> Details {
 /// Docker gives addresses in the order in which containers start, also to others. k3d#550
 pub(super) fn address_taken(line: &str) -> Option<Details> {
     line.contains("k3d-").then(|| {
-        Details::message("a node of k3d does not start: another container has its address").remedy(
-            Remedy::new(
+        Details::message("a node of k3d does not start: another container has its address")
+            .advice(
                 "see which one, stop it, and start the cluster again; k3d keeps the addresses of a cluster that was made with \
                  `--subnet`",
             )
             .command("docker network inspect k3d-CLUSTER")
             .command("k3d cluster stop CLUSTER")
-            .command("k3d cluster start CLUSTER"),
-        )
+            .command("k3d cluster start CLUSTER")
     })
 }
 
@@ -115,13 +110,11 @@ pub(super) fn delegation() -> Remedy {
 /// Docker before 20.10, which looks for cgroups of v1. docker/for-linux#1334, NVIDIA/nvidia-docker#1568
 pub(super) fn old_docker(_: &str) -> Details {
     Details::message("the container engine does not find cgroups of v1, which it needs: it is too old for cgroup v2")
-        .remedy(
-            Remedy::new(
-                "install a current Docker (https://docs.docker.com/engine/install). With a current one, the cgroups are not \
-                 mounted, as systemd mounts them at each start",
-            )
-            .command("docker version")
-            .command("stat -fc %T /sys/fs/cgroup   # cgroup2fs is v2"),
+        .advice(
+            "install a current Docker (https://docs.docker.com/engine/install). With a current one, the cgroups are not \
+             mounted, as systemd mounts them at each start",
         )
+        .command("docker version")
+        .command("stat -fc %T /sys/fs/cgroup   # cgroup2fs is v2")
         .hint()
 }

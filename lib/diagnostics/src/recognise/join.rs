@@ -32,8 +32,8 @@ pub(super) fn malformed(line: &str) -> Option<Details> {
 
 /// Only a server opens its datastore by its token, so there is none to copy it from but a backup or another server.
 pub(super) fn own_token(_: &str) -> Details {
-    Details::message("the token of this server does not have the form of a server's token, or is empty").remedy(
-        Remedy::new(
+    Details::message("the token of this server does not have the form of a server's token, or is empty")
+        .advice(
             "without `token` in its configuration, k3s takes it from server/token, which a power loss can leave empty: copy the \
              file back from a backup or another server, or write into it the token of a node that joined. Never make a new \
              one: it decrypts the datastore. A token in the configuration must not be one of `k3s token create`, of \
@@ -44,8 +44,7 @@ pub(super) fn own_token(_: &str) -> Details {
         .command("# on a node that joined:")
         .command("sudo grep -rhE '^token|K3S_TOKEN' /etc/rancher/k3s /etc/systemd/system")
         .command("# on this server:")
-        .command(RESTART_K3S),
-    )
+        .command(RESTART_K3S)
 }
 
 fn is_this_machine(server: &str) -> bool {
@@ -169,8 +168,8 @@ pub(super) fn name_not_served(line: &str) -> Option<Details> {
     let Ok(name) = used.parse::<ServingName>() else { return Some(details) };
     let file = name.to_string().replace([':', '*'], "-");
     Some(
-        details.remedy(
-            Remedy::new(
+        details
+            .advice(
                 "on the server, have k3s serve this name too: by `names` under [api] of its weaver.toml and a reboot, or with \
                  these commands",
             )
@@ -179,7 +178,6 @@ pub(super) fn name_not_served(line: &str) -> Option<Details> {
                 "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
             ))
             .command(RESTART_K3S),
-        ),
     )
 }
 
@@ -189,41 +187,38 @@ pub(super) fn other_server(line: &str) -> Option<Details> {
     let is_of_names = NameMismatch::read(line).is_some() && is_this_machine(server);
     // A server that does not trust itself joins no one.
     (is_of_names || line.contains("unknown authority") && !asks_itself(line)).then(|| {
-        Details::message("what answers this node is no server of this cluster: its certificate is another").remedy(
-            Remedy::new(
+        Details::message("what answers this node is no server of this cluster: its certificate is another")
+            .advice(
                 "check `server`: it is the address of a k3s server with its port, 6443, and not of a proxy or an ingress in \
                  front of it. On the server",
             )
-            .command("sudo cat /var/lib/rancher/k3s/server/node-token"),
-        )
+            .command("sudo cat /var/lib/rancher/k3s/server/node-token")
     })
 }
 
 /// A server that lost its data, and that the others still have on record; or another one of its name. k3s#4210
 pub(super) fn member_taken(_: &str) -> Details {
-    Details::message("etcd of the cluster has a server of this node's name already").remedy(
-        Remedy::new(
+    Details::message("etcd of the cluster has a server of this node's name already")
+        .advice(
             "if that is another machine, give this one another name. If it is this one, which lost its data, as with a new card, \
              delete its Node on another server: etcd forgets it, its pods are started elsewhere, and it can join again. Not the \
              Node of a server that is only off, which could not come back with the data that it has",
         )
         .command("# on another server:")
         .command("sudo k3s kubectl get nodes -o wide")
-        .command("sudo k3s kubectl delete node NODE"),
-    )
+        .command("sudo k3s kubectl delete node NODE")
 }
 
 /// etcd of a server that joins asks the others at a port of its own. k3s#11331, k3s#9227
 pub(super) fn peers_silent(_: &str) -> Details {
-    Details::message("etcd of this server gets no answer from etcd of the servers that it joins").remedy(
-        Remedy::new(
+    Details::message("etcd of this server gets no answer from etcd of the servers that it joins")
+        .advice(
             "allow TCP ports 2379 and 2380 between the servers, and let no proxy be in between: NO_PROXY needs their addresses, \
              too. Then see whether k3s of the first server runs, and whether it has etcd (`cluster-init`)",
         )
         .command("nc -vz ADDRESS-OF-A-SERVER 2380")
         .command("sudo grep -li proxy /etc/systemd/system/k3s.service.env /etc/default/k3s")
-        .command("# on the first server: sudo ls /var/lib/rancher/k3s/server/db"),
-    )
+        .command("# on the first server: sudo ls /var/lib/rancher/k3s/server/db")
 }
 
 /// The server's log of a node that comes with another password.
@@ -260,14 +255,13 @@ pub(super) fn password_rejected(line: &str) -> Details {
 }
 
 fn kept_in_a_file() -> Details {
-    Details::default().remedy(
-        Remedy::new(
+    Details::default()
+        .advice(
             "if another node has the name, give one of them another; if the card of this node was flashed again, remove its line \
              on the server from the file that this finds, and restart k3s there. A k3s of today keeps these passwords as Secrets",
         )
         .command("sudo find /var/lib/rancher/k3s/server -name node-passwd")
-        .command(RESTART_K3S),
-    )
+        .command(RESTART_K3S)
 }
 
 /// The server's log of a node that comes with another token.

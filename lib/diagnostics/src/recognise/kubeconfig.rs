@@ -3,15 +3,14 @@
 use super::details::{Details, after, has_any, is_name, is_plain};
 use super::peer::asks_the_api_server;
 use super::servers::{is_bare_error, is_of_a_client};
-use crate::finding::Remedy;
 
 /// A file that a kubeconfig names.
 pub(super) fn file_gone(line: &str) -> Details {
     let file = after(line, "unable to read ", &['\n']).and_then(|rest| rest.split(' ').nth(1));
     file.map_or_else(Details::default, |file| {
-        Details::message(format!("the kubeconfig names {file}, which cannot be read")).remedy(Remedy::new(
+        Details::message(format!("the kubeconfig names {file}, which cannot be read")).advice(
             "copy that file too, or use `weaver kubeconfig export`, whose kubeconfigs contain their certificates",
-        ))
+        )
     })
 }
 
@@ -30,11 +29,10 @@ pub(super) fn default_context(line: &str) -> Details {
 }
 
 fn no_context(name: &str) -> Details {
-    Details::message(format!("the kubeconfig has nothing called `{name}`")).remedy(
-        Remedy::new("choose one that it has; KUBECONFIG may name another file than you think")
-            .command("kubectl config get-contexts")
-            .command("kubectl config use-context NAME"),
-    )
+    Details::message(format!("the kubeconfig has nothing called `{name}`"))
+        .advice("choose one that it has; KUBECONFIG may name another file than you think")
+        .command("kubectl config get-contexts")
+        .command("kubectl config use-context NAME")
 }
 
 /// A program that a kubeconfig has run for its credentials.
@@ -42,14 +40,13 @@ pub(super) fn plugin(line: &str) -> Option<Details> {
     let name = after(line, "executable ", &[' ', '"', '\n'])?;
     let why = if line.contains("not found") { "is not installed, or not on the PATH" } else { "failed" };
     Some(
-        Details::message(format!("the kubeconfig has `{name}` run for its credentials, which {why}")).remedy(
-            Remedy::new(
+        Details::message(format!("the kubeconfig has `{name}` run for its credentials, which {why}"))
+            .advice(
                 "install that program, or log in with it; a kubeconfig of k3s needs none, so the context may be that of \
                  another cluster",
             )
             .command("kubectl config get-contexts")
             .command("kubectl config use-context NAME"),
-        ),
     )
 }
 
@@ -58,14 +55,13 @@ pub(super) fn plugin_answer(line: &str) -> Details {
     if line.contains("no kind \"ExecCredential\"") {
         return old_plugin(line);
     }
-    Details::message("the program that the kubeconfig runs for its credentials prints something else").remedy(
-        Remedy::new(
+    Details::message("the program that the kubeconfig runs for its credentials prints something else")
+        .advice(
             "run it by hand: it has to print JSON and nothing else, so look at its output format and at messages in front of it. \
              A kubeconfig of k3s needs no such program, so the context may be that of another cluster",
         )
         .command("kubectl config view --minify")
-        .command("kubectl config get-contexts"),
-    )
+        .command("kubectl config get-contexts")
 }
 
 /// The file that `--kubeconfig` names; other commands look for files of their own.
@@ -83,12 +79,11 @@ pub(super) fn skipped(line: &str) -> Option<Details> {
 }
 
 fn no_file(file: &str) -> Details {
-    Details::message(format!("the kubeconfig {file} does not exist")).remedy(
-        Remedy::new("KUBECONFIG or `--kubeconfig` names it: correct the name, or fetch the file from the Pi")
-            .command("env | grep KUBECONFIG")
-            .command("ls ~/.kube")
-            .command("weaver kubeconfig fetch USER@NAME"),
-    )
+    Details::message(format!("the kubeconfig {file} does not exist"))
+        .advice("KUBECONFIG or `--kubeconfig` names it: correct the name, or fetch the file from the Pi")
+        .command("env | grep KUBECONFIG")
+        .command("ls ~/.kube")
+        .command("weaver kubeconfig fetch USER@NAME")
 }
 
 /// helm looks at the rights of the file.
@@ -99,7 +94,8 @@ pub(super) fn exposed(line: &str) -> Details {
     };
     let known = if is_known(file) { file } else { "FILE" };
     Details::message(format!("other users of this machine can read {file}, which has the credentials"))
-        .remedy(Remedy::new("remove the permissions of other users").command(format!("chmod 600 {known}")))
+        .advice("remove the permissions of other users")
+        .command(format!("chmod 600 {known}"))
 }
 
 /// Whether it is where k3s or kubectl have their file.
@@ -126,14 +122,13 @@ pub(super) fn user_gone(line: &str) -> Option<Details> {
 
 /// What kubectl had inside until 1.25, and programs that speak an interface of before.
 pub(super) fn old_plugin(_: &str) -> Details {
-    Details::message("the kubeconfig gets its credentials in a way that this kubectl no longer knows").remedy(
-        Remedy::new(
+    Details::message("the kubeconfig gets its credentials in a way that this kubectl no longer knows")
+        .advice(
             "have the program of that cluster write its entry again; a kubeconfig of k3s needs no such program, so the context \
              may be that of another cluster",
         )
         .command("kubectl config get-contexts")
-        .command("kubectl config use-context NAME"),
-    )
+        .command("kubectl config use-context NAME")
 }
 
 /// Python's library, which needs parts that kubectl can do without.
@@ -150,10 +145,8 @@ fn is_of_kubectl(line: &str) -> bool {
 
 pub(super) fn key_of_another(line: &str) -> Option<Details> {
     is_of_kubectl(line).then(|| {
-        Details::message("client certificate and key of the kubeconfig do not belong together").remedy(
-            Remedy::new(
-                "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace both",
-            ),
+        Details::message("client certificate and key of the kubeconfig do not belong together").advice(
+            "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace both",
         )
     })
 }
@@ -163,18 +156,17 @@ pub(super) fn no_pem(line: &str) -> Option<Details> {
         Details::message(
             "the kubeconfig has an invalid certificate or key: a part is missing, or it is encoded twice",
         )
-        .remedy(Remedy::new(
+        .advice(
             "export the kubeconfig on the Pi again (`weaver kubeconfig export NAME`), and replace the entry",
-        ))
+        )
     })
 }
 
 fn address(details: Details) -> Details {
-    details.remedy(
-        Remedy::new("write it as https://HOST:PORT, and an IPv6 address as https://[ADDRESS]:PORT")
-            .command("kubectl config view --minify")
-            .command("weaver kubeconfig lint"),
-    )
+    details
+        .advice("write it as https://HOST:PORT, and an IPv6 address as https://[ADDRESS]:PORT")
+        .command("kubectl config view --minify")
+        .command("weaver kubeconfig lint")
 }
 
 /// client-go of what `server` or `--server` has.

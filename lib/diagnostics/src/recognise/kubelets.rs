@@ -91,15 +91,13 @@ pub(super) fn other_identity(line: &str) -> Option<Details> {
     let before = after(line, "is forbidden: node \"", &['"']).filter(|_| is_another)?;
     Some(
         Details::message(format!("the kubelet starts under another name than {before}, of which its certificate is"))
-            .remedy(
-                Remedy::new(
-                    "give the machine its old name again. For a new one the kubelet needs another certificate: k3s fetches one at \
-                     each start; with kubeadm, reset the node and join again",
-                )
-                .command("hostnamectl")
-                .command("sudo hostnamectl set-hostname OLD")
-                .command("# with kubeadm, for a new name: sudo kubeadm reset"),
-            ),
+            .advice(
+                "give the machine its old name again. For a new one the kubelet needs another certificate: k3s fetches one at \
+                 each start; with kubeadm, reset the node and join again",
+            )
+            .command("hostnamectl")
+            .command("sudo hostnamectl set-hostname OLD")
+            .command("# with kubeadm, for a new name: sudo kubeadm reset"),
     )
 }
 
@@ -113,15 +111,14 @@ pub(super) fn other_name(line: &str) -> Option<Details> {
     let used = NameMismatch::read(line)?.used?;
     let message = format!("the certificate of the kubelet at {used} does not have this address");
     Some(
-        Details::message(message).remedy(
-            Remedy::new(
+        Details::message(message)
+            .advice(
                 "its node got another address since k3s started there, or two nodes have one name. Compare, then restart k3s on \
                  that node",
             )
             .command("kubectl get nodes -o wide")
             .command("# on that node:")
             .command(RESTART_AGENT),
-        ),
     )
 }
 

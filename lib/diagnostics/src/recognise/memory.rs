@@ -3,7 +3,6 @@
 use super::context::LogContext;
 use super::details::{Details, after, is_plain};
 use super::kill::{Constraint, OF_CONTAINER, limited};
-use crate::finding::Remedy;
 
 fn killed_for_memory(who: &str) -> Details {
     Details::message(format!("the kernel killed {who} because memory ran out"))
@@ -14,15 +13,14 @@ fn killed_at_limit(who: &str, limited: &str) -> Details {
     if limited != OF_CONTAINER {
         return details;
     }
-    details.remedy(
-        Remedy::new(
+    details
+        .advice(
             "raise `resources.limits.memory` of the container, or have its program use less; the node itself is not short of memory \
              by this",
         )
         .command("kubectl get pods -A")
         .command("kubectl top pods -A --containers")
-        .command("kubectl describe pod -n NAMESPACE POD"),
-    )
+        .command("kubectl describe pod -n NAMESPACE POD")
 }
 
 /// The kernel's summary of a kill.
@@ -60,13 +58,11 @@ pub(super) fn reaped(line: &str, context: &LogContext) -> Option<Details> {
 pub(super) fn asked() -> Details {
     Details::message("the kernel looked for a process to kill: memory ran out, or a container reached its limit")
         .hint()
-        .remedy(
-            Remedy::new(
-                "the lines after it say which: `Memory cgroup out of memory` is the limit of a container, `Out of memory` the \
-                 memory of the board",
-            )
-            .command("sudo dmesg | grep -iE 'oom-kill:|out of memory'"),
+        .advice(
+            "the lines after it say which: `Memory cgroup out of memory` is the limit of a container, `Out of memory` the \
+             memory of the board",
         )
+        .command("sudo dmesg | grep -iE 'oom-kill:|out of memory'")
 }
 
 /// The kubelet's message about a node.

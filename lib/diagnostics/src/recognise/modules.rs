@@ -1,7 +1,7 @@
 //! Modules of the kernel that k3s needs, and that are missing or refused.
 
 use super::details::{Details, after};
-use crate::finding::{RESTART_K3S, Remedy};
+use crate::finding::RESTART_K3S;
 
 /// Whether k3s does not work without a module. It tries many others.
 fn is_needed(name: &str) -> bool {
@@ -26,11 +26,10 @@ fn is_needed(name: &str) -> bool {
 
 /// The program that k3s, Docker and the plugins of CNI set up the network of pods with. k3s#2940, k3s-ansible#176
 pub(super) fn no_iptables(_: &str) -> Details {
-    Details::message("iptables is not installed, without which pods have no network").remedy(
-        Remedy::new("install it; k3s also brings one, which it uses by itself with `prefer-bundled-bin: true` in its configuration")
-            .command("sudo apt-get install iptables")
-            .command(RESTART_K3S),
-    )
+    Details::message("iptables is not installed, without which pods have no network")
+        .advice("install it; k3s also brings one, which it uses by itself with `prefer-bundled-bin: true` in its configuration")
+        .command("sudo apt-get install iptables")
+        .command(RESTART_K3S)
 }
 
 pub(super) fn missing(line: &str) -> Option<Details> {
@@ -64,16 +63,16 @@ pub(super) fn of_another_kernel(line: &str) -> Option<Details> {
         .find_map(|words| line.split_once(words)?.0.rsplit([' ', ':', ']']).next());
     let name = of_the_kernel.or_else(|| refused(line)).filter(|name| is_needed(name))?;
     Some(
-        Details::message(format!("the module {name}, which k3s needs, is of another kernel than the running one"))
-            .remedy(
-                Remedy::new(
-                    "reboot if the kernel was upgraded. If it stays so, the boot partition has another kernel than \
-                     /lib/modules: install the kernel's package again with the boot partition mounted",
-                )
-                .command("sudo dmesg | grep -E 'version magic|disagrees about version'")
-                .command("uname -r; ls /lib/modules")
-                .command("sudo reboot"),
-            ),
+        Details::message(format!(
+            "the module {name}, which k3s needs, is of another kernel than the running one"
+        ))
+        .advice(
+            "reboot if the kernel was upgraded. If it stays so, the boot partition has another kernel than \
+                 /lib/modules: install the kernel's package again with the boot partition mounted",
+        )
+        .command("sudo dmesg | grep -E 'version magic|disagrees about version'")
+        .command("uname -r; ls /lib/modules")
+        .command("sudo reboot"),
     )
 }
 
@@ -91,29 +90,27 @@ pub(super) fn no_table(line: &str) -> Option<Details> {
     let details = Details::message(format!(
         "{family}s lacks the table {table}: the module {module} is not loaded, or is missing"
     ));
-    Some(details.remedy(
-        Remedy::new(
+    Some(details
+        .advice(
             "load it on the node, and at each start: a pod cannot. If it is not there, reboot after an upgrade of the kernel; on \
              Ubuntu install the package with the extra modules",
         )
         .command(format!("sudo modprobe {module}"))
         .command(format!("echo {module} | sudo tee /etc/modules-load.d/{module}.conf"))
         .command("sudo reboot")
-        .command("sudo apt-get install linux-modules-extra-raspi"),
-    ))
+        .command("sudo apt-get install linux-modules-extra-raspi"))
 }
 
 /// ipset, by which k3s applies network policies. A user without the right gets other words.
 pub(super) fn no_ip_set(line: &str) -> Option<Details> {
     line.contains("ipset").then(|| {
-        Details::message("the kernel has no module ip_set, without which network policies have no effect").remedy(
-            Remedy::new(
+        Details::message("the kernel has no module ip_set, without which network policies have no effect")
+            .advice(
                 "load it, and restart k3s. If it is not there, reboot after an upgrade of the kernel; on Ubuntu install the package \
                  with the extra modules",
             )
             .command("sudo modprobe ip_set")
             .command(RESTART_K3S)
-            .command("sudo apt-get install linux-modules-extra-raspi"),
-        )
+            .command("sudo apt-get install linux-modules-extra-raspi")
     })
 }

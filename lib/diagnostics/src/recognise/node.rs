@@ -1,7 +1,7 @@
 //! What the kubelet and the API server say of a node.
 
 use super::details::{Details, after, has_any, is_name, is_plain, only_informs};
-use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
+use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S};
 
 /// Is the line one of a log of the kubelet? While it starts, it says for some seconds what would be a fault later.
 fn is_of_the_kubelets_log(line: &str) -> bool {
@@ -16,10 +16,9 @@ pub(super) fn network(line: &str) -> Option<Details> {
 pub(super) fn plugin_gone(line: &str) -> Option<Details> {
     let name = after(line, "failed to find plugin \"", &['"']).filter(|name| is_plain(name))?;
     line.contains(" in path").then(|| {
-        Details::message(format!("the pod network asks for the plugin `{name}`, which is not installed")).remedy(
-            Remedy::new("another network was installed before, or its files were removed: see which one is configured")
-                .command("sudo ls /etc/cni/net.d /var/lib/rancher/k3s/agent/etc/cni/net.d"),
-        )
+        Details::message(format!("the pod network asks for the plugin `{name}`, which is not installed"))
+            .advice("another network was installed before, or its files were removed: see which one is configured")
+            .command("sudo ls /etc/cni/net.d /var/lib/rancher/k3s/agent/etc/cni/net.d")
     })
 }
 
@@ -27,27 +26,25 @@ pub(super) fn plugin_gone(line: &str) -> Option<Details> {
 pub(super) fn flannel_refused(line: &str) -> Option<Details> {
     let is_fatal = has_any(line, &["level=fatal", "level=error", "FATA["]);
     (is_fatal && line.contains("invalid argument")).then(|| {
-        Details::message("flannel exits: the kernel refuses its network").remedy(
-            Remedy::new(
+        Details::message("flannel exits: the kernel refuses its network")
+            .advice(
                 "compare `cluster-cidr`, `flannel-backend` and `flannel-iface` with the networks of this host; after a \
                  change of them, restart the node, which keeps the interface of the earlier one",
             )
             .command("ip -brief address")
-            .command("sudo grep -rnE 'cluster-cidr|flannel' /etc/rancher/k3s"),
-        )
+            .command("sudo grep -rnE 'cluster-cidr|flannel' /etc/rancher/k3s")
     })
 }
 
 fn set_interface(details: Details) -> Details {
-    details.remedy(
-        Remedy::new(
+    details
+        .advice(
             "set `flannel-iface` to the interface with the address of this node, or remove it; with two families of \
              addresses the interface needs one of each",
         )
         .command("ip -brief address")
         .command("sudo grep -rn flannel-iface /etc/rancher/k3s /etc/systemd/system/k3s*.service")
-        .command(RESTART_K3S),
-    )
+        .command(RESTART_K3S)
 }
 
 /// k3s before it starts flannel, which names no interface until 1.28. k3s#8345
@@ -84,21 +81,20 @@ pub(super) fn listed(line: &str) -> Option<Details> {
     let is_old =
         age.ends_with(['h', 'd', 'y']) || age.contains(['h', 'd']) || age.len() > 2 && age.ends_with('m');
     (status.split(',').any(|word| word == "NotReady") && version.starts_with("v1.") && is_old && is_name(name)).then(|| {
-        Details::message(format!("the node {name} is NotReady")).remedy(
-            Remedy::new("the Ready condition of its description says why; if it says Unknown, the node is off or k3s does not run there")
-                .command(format!("kubectl describe node {name}"))
-                .command(format!("ping -c 3 {name}"))
-                .command("# on that node:")
-                .command(K3S_STATUS_ANYWHERE)
-                .command("weaver explain --journal k3s-agent"),
-        )
+        Details::message(format!("the node {name} is NotReady"))
+            .advice("the Ready condition of its description says why; if it says Unknown, the node is off or k3s does not run there")
+            .command(format!("kubectl describe node {name}"))
+            .command(format!("ping -c 3 {name}"))
+            .command("# on that node:")
+            .command(K3S_STATUS_ANYWHERE)
+            .command("weaver explain --journal k3s-agent")
     })
 }
 
 pub(super) fn own_limit(_: &str) -> Details {
-    Details::message("the pod used more disk than its own limit allows, and was evicted").remedy(Remedy::new(
+    Details::message("the pod used more disk than its own limit allows, and was evicted").advice(
         "raise `limits.ephemeral-storage` of its containers or `sizeLimit` of its emptyDir, or have it write less",
-    ))
+    )
 }
 
 /// Who asks containerd for the kubelet, and for crictl.
@@ -117,11 +113,10 @@ pub(super) fn runtime_gone_for_kubelet(line: &str) -> Option<Details> {
 }
 
 fn without_runtime() -> Details {
-    Details::message("containerd of k3s does not run on this node").remedy(
-        Remedy::new("it runs as a part of k3s: see why k3s does not start")
-            .command(K3S_STATUS_ANYWHERE)
-            .command("weaver explain --journal k3s"),
-    )
+    Details::message("containerd of k3s does not run on this node")
+        .advice("it runs as a part of k3s: see why k3s does not start")
+        .command(K3S_STATUS_ANYWHERE)
+        .command("weaver explain --journal k3s")
 }
 
 /// Kubelets before 1.13 inform of it at each start, when they have not asked yet.
@@ -150,12 +145,11 @@ const OTHER_SOCKETS: &[&str] = &[
 ];
 
 fn of_k3s(details: Details) -> Details {
-    details.remedy(
-        Remedy::new("containerd of k3s is at /run/k3s/containerd/containerd.sock, for root only, and k3s' own crictl knows it")
-            .command("sudo k3s crictl ps")
-            .command("sudo crictl --runtime-endpoint unix:///run/k3s/containerd/containerd.sock ps")
-            .command("sudo ctr --address /run/k3s/containerd/containerd.sock --namespace k8s.io containers list"),
-    )
+    details
+        .advice("containerd of k3s is at /run/k3s/containerd/containerd.sock, for root only, and k3s' own crictl knows it")
+        .command("sudo k3s crictl ps")
+        .command("sudo crictl --runtime-endpoint unix:///run/k3s/containerd/containerd.sock ps")
+        .command("sudo ctr --address /run/k3s/containerd/containerd.sock --namespace k8s.io containers list")
 }
 
 /// crictl tries each known endpoint in turn unless one is configured. The kubelet's cadvisor tries the same endpoints
@@ -182,12 +176,12 @@ pub(super) fn no_endpoint(line: &str) -> Option<Details> {
     }
     // An agent that looks at containers, whose own settings name the socket.
     Some(
-        details.hint().remedy(
-            Remedy::new(
+        details
+            .hint()
+            .advice(
                 "if the program is to look at the containers of k3s, give it k3s' socket in its settings, and root's rights",
             )
             .command("sudo ls -l /run/k3s/containerd/containerd.sock"),
-        ),
     )
 }
 
@@ -221,14 +215,13 @@ pub(super) fn no_crictl_file(line: &str) -> Option<Details> {
 
 /// The controller manager gives each node a part of `cluster-cidr`.
 pub(super) fn no_range(_: &str) -> Details {
-    Details::message("the node was given no addresses for its pods").remedy(
-        Remedy::new(
+    Details::message("the node was given no addresses for its pods")
+        .advice(
             "the range of the cluster is too small for one more node (`cluster-cidr`, of which a node takes a /24), or nodes that \
              no longer exist hold parts of it: remove these",
         )
         .command("kubectl get nodes -o custom-columns=NAME:.metadata.name,RANGE:.spec.podCIDR")
-        .command("kubectl delete node NAME"),
-    )
+        .command("kubectl delete node NAME")
 }
 
 /// An event of type Normal, with every CNI that gives addresses itself.
@@ -236,10 +229,8 @@ pub(super) fn no_range_of_k3s(_: &str) -> Details {
     Details::message(
         "the node was given no range of `cluster-cidr`: nothing where the CNI gives addresses itself, as Calico and Cilium do",
     )
-    .remedy(
-        Remedy::new("with flannel: the range is too small for one more node, or nodes that no longer exist hold parts of it")
-            .command("kubectl get nodes -o custom-columns=NAME:.metadata.name,RANGE:.spec.podCIDR"),
-    )
+    .advice("with flannel: the range is too small for one more node, or nodes that no longer exist hold parts of it")
+    .command("kubectl get nodes -o custom-columns=NAME:.metadata.name,RANGE:.spec.podCIDR")
     .hint()
 }
 

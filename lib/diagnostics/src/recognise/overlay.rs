@@ -1,7 +1,6 @@
 //! What k3s, containerd and the kernel say of overlayfs, of which the file systems of containers are made.
 
 use super::details::Details;
-use crate::finding::Remedy;
 
 /// The kernel knows no such file system: another directory or snapshotter would only hide that.
 const NO_MODULE: &str = "no such device";
@@ -33,13 +32,12 @@ pub(super) fn rootfs_refused(line: &str) -> Option<Details> {
 }
 
 fn not_permitted() -> Details {
-    Details::message("k3s may not mount an overlay, as in a container without privileges or without root").remedy(
-        Remedy::new(
+    Details::message("k3s may not mount an overlay, as in a container without privileges or without root")
+        .advice(
             "give a container of k3s all privileges, and one of LXC nesting (`features: nesting=1`). On a host run k3s as root, \
              or with `--rootless` choose `--snapshotter=native`, which is slower and needs more space",
         )
-        .command("docker run --privileged --cgroupns=private rancher/k3s:VERSION"),
-    )
+        .command("docker run --privileged --cgroupns=private rancher/k3s:VERSION")
 }
 
 /// The kernel's words for k3s' directory; another program's overlay is its own matter.
@@ -51,10 +49,8 @@ pub(super) fn upper_of_k3s(line: &str) -> Option<Details> {
 pub(super) fn no_module(line: &str) -> Option<Details> {
     line.contains(NO_MODULE).then(|| {
         Details::message("the kernel cannot mount the file system of containers: its module is missing")
-            .remedy(
-                Remedy::new("reboot if the kernel was upgraded: the modules of the running one were removed")
-                    .command("sudo modprobe overlay")
-                    .command("sudo reboot"),
-            )
+            .advice("reboot if the kernel was upgraded: the modules of the running one were removed")
+            .command("sudo modprobe overlay")
+            .command("sudo reboot")
     })
 }

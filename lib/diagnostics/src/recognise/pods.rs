@@ -29,14 +29,13 @@ pub(super) fn listed<'a>(line: &'a str, wanted: &[&str]) -> Option<(ListedPod<'a
 pub(super) fn evicted(line: &str) -> Option<Details> {
     let (ListedPod { name, namespace }, _) = listed(line, &["Evicted"])?;
     Some(
-        Details::message(format!("the pod {name} was evicted: its node was short of memory or disk, or it used more than its limit")).remedy(
-            Remedy::new(
+        Details::message(format!("the pod {name} was evicted: its node was short of memory or disk, or it used more than its limit"))
+            .advice(
                 "its message says which; once that is solved, delete the pod. A Deployment has started another one already",
             )
             .command(format!("kubectl describe pod{namespace} {name}"))
             .command("kubectl describe nodes | grep -i pressure")
             .command("kubectl delete pod -n NAMESPACE POD"),
-        ),
     )
 }
 
@@ -54,14 +53,13 @@ pub(super) fn class_gone(line: &str) -> Option<Details> {
 }
 
 pub(super) fn other_node(_: &str) -> Details {
-    Details::message("the volume of the pod is on a node on which the pod may not run").remedy(
-        Remedy::new(
+    Details::message("the volume of the pod is on a node on which the pod may not run")
+        .advice(
             "a local-path volume stays on the node that created it: run the pod there, or bring that node back; if \
             the node is gone for good, delete the claim, with its data",
         )
         .command("kubectl get pv -o wide")
-        .command("kubectl get nodes"),
-    )
+        .command("kubectl get nodes")
 }
 
 /// In the wording of current and earlier schedulers.
@@ -82,14 +80,13 @@ pub(super) fn does_not_fit(line: &str) -> Option<Details> {
 
 pub(super) fn ports(line: &str) -> Option<Details> {
     line.contains("nodes are available").then(|| {
-        Details::message("a pod requests a host port that another pod uses").remedy(
-            Remedy::new(
+        Details::message("a pod requests a host port that another pod uses")
+            .advice(
                 "two pods of one node cannot have the same `hostPort`: Traefik of k3s has 80 and 443, and each Service of type \
                  LoadBalancer has its ports on all nodes",
             )
             .command("kubectl get services -A --field-selector spec.type=LoadBalancer")
-            .command("kubectl -n kube-system get pods -l svccontroller.k3s.cattle.io/svcname -o wide"),
-        )
+            .command("kubectl -n kube-system get pods -l svccontroller.k3s.cattle.io/svcname -o wide")
     })
 }
 
@@ -129,11 +126,10 @@ pub(super) fn without_mount_helper(line: &str) -> Option<Details> {
 
 /// Longhorn brings its volumes to a node by iSCSI.
 pub(super) fn without_iscsi(_: &str) -> Details {
-    Details::message("Longhorn does not run on a node without open-iscsi").remedy(
-        Remedy::new("install it on each node; the pods of Longhorn start again by themselves")
-            .command("sudo apt-get install open-iscsi")
-            .command("sudo systemctl enable --now iscsid"),
-    )
+    Details::message("Longhorn does not run on a node without open-iscsi")
+        .advice("install it on each node; the pods of Longhorn start again by themselves")
+        .command("sudo apt-get install open-iscsi")
+        .command("sudo systemctl enable --now iscsid")
 }
 
 pub(super) fn nfs_fails(line: &str) -> Option<Details> {
@@ -164,14 +160,13 @@ pub(super) fn nfs_fails(line: &str) -> Option<Details> {
         return None;
     };
     Some(
-        Details::message(message).remedy(
-            Remedy::new(explain)
-                .command("kubectl get pv -o wide")
-                .command("# on the node:")
-                .command("nc -vz SERVER 2049")
-                .command("# on the server:")
-                .command("sudo exportfs -v"),
-        ),
+        Details::message(message)
+            .advice(explain)
+            .command("kubectl get pv -o wide")
+            .command("# on the node:")
+            .command("nc -vz SERVER 2049")
+            .command("# on the server:")
+            .command("sudo exportfs -v"),
     )
 }
 
@@ -179,16 +174,15 @@ pub(super) fn nfs_fails(line: &str) -> Option<Details> {
 pub(super) fn attached_elsewhere(line: &str) -> Details {
     let whom =
         after(line, "for volume \"", &['"', '\\']).filter(|name| is_plain(name)).unwrap_or("of the pod");
-    Details::message(format!("the volume {whom} is still attached to another node")).remedy(
-        Remedy::new(
+    Details::message(format!("the volume {whom} is still attached to another node"))
+        .advice(
             "a ReadWriteOnce volume is for one node at a time: wait until the pod on the other node has ended. A Deployment needs \
              one replica and `strategy: {type: Recreate}`. If the other node is off and stays off, the taint \
              `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute` on it frees the volume; never set it on a node that runs",
         )
         .command("kubectl get volumeattachments")
         .command("kubectl get pods -A -o wide")
-        .command("kubectl get nodes"),
-    )
+        .command("kubectl get nodes")
 }
 
 /// local-path makes the directory of a volume in a pod on the node.
@@ -196,11 +190,9 @@ pub(super) fn helper_pod(_: &str) -> Details {
     Details::message(
         "no volume is made: the pod with which local-path makes its directory did not end in time",
     )
-    .remedy(
-        Remedy::new("see what that pod waits for, most often its image or its node")
-            .command("kubectl -n kube-system get pods -o wide | grep helper-pod")
-            .command("kubectl -n kube-system logs -l app=local-path-provisioner --tail 20"),
-    )
+    .advice("see what that pod waits for, most often its image or its node")
+    .command("kubectl -n kube-system get pods -o wide | grep helper-pod")
+    .command("kubectl -n kube-system logs -l app=local-path-provisioner --tail 20")
 }
 
 /// While a volume is made, everyone waits; after minutes it is not made.
@@ -213,11 +205,10 @@ pub(super) fn still_waits(line: &str) -> Option<Details> {
         let by = after(line, "external provisioner '", &['\''])
             .filter(|name| is_plain(name))
             .unwrap_or("the provisioner");
-        Details::message(format!("no volume is made: {by} does not answer")).remedy(
-            Remedy::new("check that its pod runs; that of k3s for local-path is in kube-system")
-                .command("kubectl -n kube-system get pods -l app=local-path-provisioner")
-                .command("kubectl -n kube-system logs -l app=local-path-provisioner --tail 20"),
-        )
+        Details::message(format!("no volume is made: {by} does not answer"))
+            .advice("check that its pod runs; that of k3s for local-path is in kube-system")
+            .command("kubectl -n kube-system get pods -l app=local-path-provisioner")
+            .command("kubectl -n kube-system logs -l app=local-path-provisioner --tail 20")
     })
 }
 

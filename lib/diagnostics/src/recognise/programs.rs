@@ -2,7 +2,6 @@
 
 use super::details::{Details, after, has_any, is_plain};
 use super::modules;
-use crate::finding::Remedy;
 
 /// A program for x86-64 that Docker Desktop or QEMU was to run.
 pub(super) fn emulated(line: &str) -> Option<Details> {
@@ -52,8 +51,8 @@ fn built_for_another(program: &str) -> Details {
     let is_of_a_pod = has_any(program, &["/volumes/", "/proc/", "/run/"]);
     let is_named = is_plain(program) && program != "command" && !is_of_a_pod;
     let program = if is_named { program } else { "PROGRAM" };
-    Details::message(format!("{program} is not built for this machine, or is no program")).remedy(
-        Remedy::new(
+    Details::message(format!("{program} is not built for this machine, or is no program"))
+        .advice(
             "compare what the machine runs with what the program is built for, and install that build: arm64 needs a \
              64-bit system (`aarch64`, `64`); a 32-bit one needs armhf, or the card flashed with a 64-bit image. If \
              `file` says that it is empty or a text, the download or a write was interrupted, or it is a script without \
@@ -61,8 +60,7 @@ fn built_for_another(program: &str) -> Details {
         )
         .command("uname -m")
         .command("getconf LONG_BIT")
-        .command(format!("file -L {program}")),
-    )
+        .command(format!("file -L {program}"))
 }
 
 /// A program that was built for a newer processor of the same kind, as a shell or the program itself says it.
@@ -79,13 +77,11 @@ pub(super) fn instruction(line: &str) -> Option<Details> {
     }
     Some(
         Details::message("a program uses an instruction that this processor does not have")
-            .remedy(
-                Remedy::new(
-                    "choose an earlier version, or a build for ARMv8.0: MongoDB from 5.0 on and some builds for machine \
-                     learning need ARMv8.2, which a Pi 5 has, and a Pi 3 or 4 has not",
-                )
-                .command("lscpu"),
+            .advice(
+                "choose an earlier version, or a build for ARMv8.0: MongoDB from 5.0 on and some builds for machine \
+                 learning need ARMv8.2, which a Pi 5 has, and a Pi 3 or 4 has not",
             )
+            .command("lscpu")
             .hint(),
     )
 }
@@ -98,13 +94,12 @@ pub(super) fn not_installed(line: &str) -> Option<Details> {
 /// k3s itself, on a board whose processor is older than the one it is built for.
 pub(super) fn k3s_of_another(line: &str) -> Option<Details> {
     line.contains("k3s").then(|| {
-        Details::message("k3s is built for another processor than that of this board").remedy(
-            Remedy::new(
+        Details::message("k3s is built for another processor than that of this board")
+            .advice(
                 "k3s needs ARMv7 or arm64: a Pi 1 and a Pi Zero without a 2 have ARMv6, on which no k3s runs",
             )
             .command("uname -m")
-            .command("k3s --version"),
-        )
+            .command("k3s --version")
     })
 }
 

@@ -1,7 +1,7 @@
 //! What k3s and containerd say of parts of registries.yaml that they do not use.
 
 use super::details::{Details, after, is_plain};
-use crate::finding::{RESTART_K3S, Remedy};
+use crate::finding::RESTART_K3S;
 
 /// `0=htp://reg for docker.io: …`: the number, the endpoint and whose mirror it is.
 fn endpoint<'a>(line: &'a str, before: &str) -> Option<(&'a str, &'a str)> {
@@ -11,11 +11,10 @@ fn endpoint<'a>(line: &'a str, before: &str) -> Option<(&'a str, &'a str)> {
 }
 
 fn correct(details: Details) -> Details {
-    details.remedy(
-        Remedy::new("correct the entry in registries.yaml, and restart k3s")
-            .command("sudo grep -nE '://|:$' /etc/rancher/k3s/registries.yaml")
-            .command(RESTART_K3S),
-    )
+    details
+        .advice("correct the entry in registries.yaml, and restart k3s")
+        .command("sudo grep -nE '://|:$' /etc/rancher/k3s/registries.yaml")
+        .command(RESTART_K3S)
 }
 
 pub(super) fn invalid_endpoint(line: &str) -> Details {
@@ -54,11 +53,9 @@ pub(super) fn among_manifests(line: &str) -> Option<Details> {
         Details::message(format!(
             "k3s does not read {path}: among the manifests it looks for objects of Kubernetes"
         ))
-        .remedy(
-            Remedy::new("move it to where k3s looks for it")
-                .command(format!("sudo mv {file} /etc/rancher/k3s/registries.yaml"))
-                .command(RESTART_K3S),
-        )
+        .advice("move it to where k3s looks for it")
+        .command(format!("sudo mv {file} /etc/rancher/k3s/registries.yaml"))
+        .command(RESTART_K3S)
     })
 }
 
@@ -70,25 +67,20 @@ pub(super) fn without_auth(line: &str) -> Details {
     Details::message(format!(
         "the credentials for {whom} are not used: the containerd template leaves them out"
     ))
-    .remedy(
-        Remedy::new(
-            "begin the template with `{{ template \"base\" . }}`, which has them, or remove the template",
-        )
-        .command("sudo ls -l /var/lib/rancher/k3s/agent/etc/containerd")
-        .command(RESTART_K3S),
-    )
+    .advice("begin the template with `{{ template \"base\" . }}`, which has them, or remove the template")
+    .command("sudo ls -l /var/lib/rancher/k3s/agent/etc/containerd")
+    .command(RESTART_K3S)
 }
 
 /// containerd's word of a file that k3s writes from registries.yaml, or that was put next to those.
 pub(super) fn hosts_file(_: &str) -> Details {
-    Details::message("containerd cannot read a hosts.toml, and ignores what it says of that registry").remedy(
-        Remedy::new(
+    Details::message("containerd cannot read a hosts.toml, and ignores what it says of that registry")
+        .advice(
             "k3s writes these files from registries.yaml at each start: look there for a value with a quote or a line break. \
              A file that does not begin with k3s' header is your own",
         )
         .command("sudo grep -rn . /var/lib/rancher/k3s/agent/etc/containerd/certs.d")
-        .command(RESTART_K3S),
-    )
+        .command(RESTART_K3S)
 }
 
 #[cfg(test)]

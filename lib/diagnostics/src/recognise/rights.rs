@@ -29,15 +29,14 @@ impl<'a> AbsentRole<'a> {
         let Self { kind, name } = self;
         // `system:name` is a name of a role, too.
         let plain = Some(*name).filter(|name| is_plain(&name.replace(':', "."))).unwrap_or("NAME");
-        Details::message(format!("{who} is bound to the {kind} `{name}`, which does not exist")).remedy(
-            Remedy::new(format!(
+        Details::message(format!("{who} is bound to the {kind} `{name}`, which does not exist"))
+            .advice(format!(
                 "wait a minute if the application was just installed. Otherwise apply the manifest or the chart that has \
                  the {kind} again, and make none by hand; k3s applies those of its own parts when it restarts"
             ))
             .command(format!("kubectl get {}s -A | grep {plain}", kind.to_lowercase()))
             .command(format!("kubectl get rolebindings,clusterrolebindings -A -o wide | grep {plain}"))
-            .command("sudo ls /var/lib/rancher/k3s/server/manifests"),
-        )
+            .command("sudo ls /var/lib/rancher/k3s/server/manifests")
     }
 }
 
@@ -145,32 +144,30 @@ pub(super) fn account_missing(line: &str) -> Option<Details> {
         "a pod is not made, because its ServiceAccount {namespace}/{account} does not exist"
     ));
     Some(if account == "default" {
-        details.hint().remedy(
-            Remedy::new(
+        details
+            .hint()
+            .advice(
                 "try again: the account is made a moment after its namespace. If it stays away, the controllers of k3s do not run",
             )
             .command(format!("kubectl get serviceaccounts -n {of}"))
-            .command(K3S_STATUS),
-        )
+            .command(K3S_STATUS)
     } else {
-        details.remedy(
-            Remedy::new(
+        details
+            .advice(
                 "apply the manifest or the chart that has it again, into the same namespace, or make it; the pod follows by itself",
             )
             .command(format!("kubectl get serviceaccounts -n {of}"))
-            .command(format!("kubectl create serviceaccount {wanted} -n {of}")),
-        )
+            .command(format!("kubectl create serviceaccount {wanted} -n {of}"))
     })
 }
 
 pub(super) fn no_account_for_token(line: &str) -> Option<Details> {
     let (account, rest) = line.split_once("serviceaccounts \"")?.1.split_once('"')?;
     rest.starts_with(" not found").then(|| {
-        Details::message(format!("no token: there is no ServiceAccount {account} in this namespace")).remedy(
-            Remedy::new("name its namespace by `-n`, or make the account")
-                .command("kubectl get serviceaccounts -A")
-                .command("kubectl create serviceaccount ACCOUNT -n NAMESPACE"),
-        )
+        Details::message(format!("no token: there is no ServiceAccount {account} in this namespace"))
+            .advice("name its namespace by `-n`, or make the account")
+            .command("kubectl get serviceaccounts -A")
+            .command("kubectl create serviceaccount ACCOUNT -n NAMESPACE")
     })
 }
 
@@ -188,13 +185,12 @@ pub(super) fn minting(line: &str) -> Option<Details> {
         return Some(details);
     }
     Some(
-        details.remedy(
-            Remedy::new(
+        details
+            .advice(
                 "for the operator, allow it for this one account; in a Role of your own: `create` on \
              `serviceaccounts/token` in API group \"\", which is the core group, with `resourceNames`",
             )
             .command(format!("weaver tenant allow {namespace} {wanted}")),
-        ),
     )
 }
 
@@ -248,10 +244,9 @@ pub(super) fn of_a_user(line: &str) -> Option<Details> {
     let scope = whole.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
     let is_plain = [user, verb, resource].into_iter().all(is_plain) && whole.is_none_or(is_name);
     Some(if is_plain {
-        details.remedy(
-            Remedy::new("use an administrator's kubeconfig, or have an administrator grant the right; the command shows it")
-                .command(format!("kubectl auth can-i {verb} {resource} {scope}")),
-        )
+        details
+            .advice("use an administrator's kubeconfig, or have an administrator grant the right; the command shows it")
+            .command(format!("kubectl auth can-i {verb} {resource} {scope}"))
     } else {
         details
     })

@@ -31,13 +31,12 @@ pub(super) fn starts_k3d_server(line: &str) -> Option<Details> {
 }
 
 fn container_log(details: Details, container: &str) -> Details {
-    details.remedy(
-        Remedy::new(
+    details
+        .advice(
             "the log of the container says why; most often it is N-01, since the container uses the memory \
             controller of the host. k3d waits forever unless `--timeout` is given",
         )
-        .command(format!("docker logs --tail 50 {container} 2>&1 | weaver explain")),
-    )
+        .command(format!("docker logs --tail 50 {container} 2>&1 | weaver explain"))
 }
 
 /// minikube asks each program that it could use, and informs which of them do not run.
@@ -102,7 +101,7 @@ pub(super) fn not_found(line: &str) -> Details {
         return details.remedy(remedy);
     }
     match name.parse::<ServingName>().ok().and_then(|name| hard_to_find(&name, None)) {
-        Some(why) => details.remedy(Remedy::new(why)),
+        Some(why) => details.advice(why),
         None => details,
     }
 }
@@ -224,12 +223,8 @@ pub(super) fn resolver_silent(line: &str) -> Option<Details> {
     let added = if is_name(name) { name } else { "NAME" };
     Some(
         Details::message(format!("the DNS server does not answer, so the name `{name}` cannot be resolved"))
-            .remedy(
-                Remedy::new(
-                    "check the network of this machine and its DNS server; or add the Pi to /etc/hosts",
-                )
-                .command(format!("echo 'ADDRESS {added}' | sudo tee -a /etc/hosts")),
-            ),
+            .advice("check the network of this machine and its DNS server; or add the Pi to /etc/hosts")
+            .command(format!("echo 'ADDRESS {added}' | sudo tee -a /etc/hosts")),
     )
 }
 
@@ -249,21 +244,22 @@ pub(super) fn silent(line: &str) -> Option<Details> {
     }
     if line.contains("proxyconnect ") {
         return Some(
-            Details::message("the proxy through which the server is asked does not answer").remedy(
-                Remedy::new(
+            Details::message("the proxy through which the server is asked does not answer")
+                .advice(
                     "HTTPS_PROXY names it. The API server of a home needs none: add its name or address to NO_PROXY",
                 )
                 .command("env | grep -i proxy")
                 .command("export NO_PROXY=NAME,192.168.0.0/16,10.0.0.0/8"),
-            ),
         );
     }
     if line.contains("TLS handshake timeout") {
         let message = "the connection was accepted, but the server did not answer: it is overloaded, or something in \
             between drops its packets";
-        return Some(Details::message(message).remedy(
-            Remedy::new("wait a minute and try again; on the Pi see what keeps it busy").command("uptime"),
-        ));
+        return Some(
+            Details::message(message)
+                .advice("wait a minute and try again; on the Pi see what keeps it busy")
+                .command("uptime"),
+        );
     }
     Some(Details::default())
 }
@@ -290,11 +286,9 @@ pub(super) fn starting(line: &str) -> Option<Details> {
     (is_asked && !is_of_a_group).then(|| {
         Details::message("the API server is not ready: k3s is starting, or its start does not end")
             .hint()
-            .remedy(
-                Remedy::new("wait a minute and try again; then look on the server for what k3s waits for")
-                    .command("weaver explain --journal k3s")
-                    .command(K3S_STATUS),
-            )
+            .advice("wait a minute and try again; then look on the server for what k3s waits for")
+            .command("weaver explain --journal k3s")
+            .command(K3S_STATUS)
     })
 }
 
@@ -302,11 +296,10 @@ pub(super) fn starting(line: &str) -> Option<Details> {
 pub(super) fn unit_failed(line: &str) -> Details {
     let is_agent = line.contains("k3s-agent") || line.contains("k3s agent");
     let unit = if is_agent { "k3s-agent" } else { "k3s" };
-    Details::message("k3s fails when it starts, and none of these lines says why").remedy(
-        Remedy::new("its log on that node does: the first command explains it, the second shows its end")
-            .command(format!("weaver explain --journal {unit}"))
-            .command(format!("sudo journalctl -b -u {unit} | tail -n 50")),
-    )
+    Details::message("k3s fails when it starts, and none of these lines says why")
+        .advice("its log on that node does: the first command explains it, the second shows its end")
+        .command(format!("weaver explain --journal {unit}"))
+        .command(format!("sudo journalctl -b -u {unit} | tail -n 50"))
 }
 
 fn server_refused(line: &str) -> Option<&str> {
@@ -336,23 +329,21 @@ pub(super) fn without_account(line: &str) -> Option<Details> {
 fn outside() -> Details {
     Details::message("a program looks for the cluster that it runs in, and runs in none, or has no token of a ServiceAccount")
         .hint()
-        .remedy(
-            Remedy::new(
-                "outside of a cluster, give it a kubeconfig by KUBECONFIG or by its own option, and mount that file where it runs in \
-                 a container. A pod with `automountServiceAccountToken: false` has no token",
-            )
-            .command("export KUBECONFIG=FILE"),
+        .advice(
+            "outside of a cluster, give it a kubeconfig by KUBECONFIG or by its own option, and mount that file where it runs in \
+             a container. A pod with `automountServiceAccountToken: false` has no token",
         )
+        .command("export KUBECONFIG=FILE")
 }
 
 /// terraform-provider-kubernetes#1159
 pub(super) fn unconfigured_provider(line: &str) -> Option<Details> {
     let is_answered = line.contains("refused") || line.contains("x509: ");
     (is_answered && asks_nowhere(line)).then(|| {
-        Details::message("the client has no configuration, and asks localhost").remedy(Remedy::new(
+        Details::message("the client has no configuration, and asks localhost").advice(
             "give Terraform's provider `config_path`, or `host` with `cluster_ca_certificate` and the credentials; values that are \
              not known before `apply` are empty when it plans",
-        ))
+        )
     })
 }
 
@@ -363,13 +354,12 @@ pub(super) fn listening_address(line: &str) -> Option<Details> {
 
 pub(super) fn this_machine(line: &str) -> Option<Details> {
     let server = server_refused(line)?;
-    Some(Details::message(format!("{server} is this machine, and nothing answers there")).remedy(
-        Remedy::new(
+    Some(Details::message(format!("{server} is this machine, and nothing answers there"))
+        .advice(
             "on the Pi: k3s does not run, or is not ready yet; on another machine: this kubeconfig is the Pi's own, so \
              export one there with `weaver kubeconfig export NAME`",
         )
-        .command(K3S_STATUS),
-    ))
+        .command(K3S_STATUS))
 }
 
 pub(super) fn refused(line: &str) -> Option<Details> {

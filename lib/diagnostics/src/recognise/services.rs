@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use super::details::{Details, after, has_any, looked_up};
 use super::peer::{asks_dns_of_a_cluster, asks_the_api_server, is_local_address};
-use crate::finding::Remedy;
 
 /// A pod that asks a Service: the API server's is the first address of its range, and k3s gives the tenth to DNS.
 pub(super) fn unreachable(line: &str) -> Option<Details> {
@@ -60,8 +59,8 @@ pub(super) fn forward(line: &str) -> Option<Details> {
         return None;
     }
     Some(
-        Details::message(format!("CoreDNS does not reach the DNS server {server}, again and again: {why}")).remedy(
-            Remedy::new(
+        Details::message(format!("CoreDNS does not reach the DNS server {server}, again and again: {why}"))
+            .advice(
                 "ask that server from the node. If it answers there, a firewall on the node drops what pods send: allow the network \
                  of the pods. If not, correct the DNS server of the node, and restart CoreDNS",
             )
@@ -69,7 +68,6 @@ pub(super) fn forward(line: &str) -> Option<Details> {
             .command(format!("nslookup example.com {server}"))
             .command("sudo ufw status")
             .command("kubectl -n kube-system rollout restart deployment coredns"),
-        ),
     )
 }
 

@@ -2,7 +2,6 @@
 
 use super::details::{Details, has_any, is_plain};
 use super::docker;
-use crate::finding::Remedy;
 
 /// Where the node keeps its own files, which is on the root file system.
 const OWN: &[&str] = &[
@@ -67,13 +66,10 @@ pub(super) fn full(line: &str) -> Option<Details> {
 fn own(line: &str) -> Details {
     // Its own programs: until they are there, it removes no images. kairos#1599
     if has_any(line, &["extracting data: ", "error extracting tarball"]) {
-        return Details::message("k3s has no space below /var/lib/rancher for its own programs").remedy(
-            Remedy::new(
-                "free space there, or make the partition larger: some systems have a small one for it",
-            )
+        return Details::message("k3s has no space below /var/lib/rancher for its own programs")
+            .advice("free space there, or make the partition larger: some systems have a small one for it")
             .command("df -h /var/lib/rancher")
-            .command("sudo du -xh /var/lib/rancher | sort -h | tail -n 20"),
-        );
+            .command("sudo du -xh /var/lib/rancher | sort -h | tail -n 20");
     }
     docker::advised(Details::default(), line, docker::full)
 }
@@ -113,24 +109,20 @@ fn another(path: &str) -> Details {
         return unnamed("a file system is full");
     }
     Details::message(format!("the file system of {directory} is full"))
-        .remedy(
-            Remedy::new(
-                "remove what is not needed there. If a program in a pod says it, the path is the pod's: it is on a volume, or on \
-                 the root file system of the node",
-            )
-            .command(format!("df -h {directory}"))
-            .command(format!("df -i {directory}"))
-            .command(format!("kubectl exec -n NAMESPACE POD -- df -h {directory}")),
+        .advice(
+            "remove what is not needed there. If a program in a pod says it, the path is the pod's: it is on a volume, or on \
+             the root file system of the node",
         )
+        .command(format!("df -h {directory}"))
+        .command(format!("df -i {directory}"))
+        .command(format!("kubectl exec -n NAMESPACE POD -- df -h {directory}"))
         .hint()
 }
 
 fn unnamed(message: &str) -> Details {
     Details::message(message)
-        .remedy(
-            Remedy::new("see which one it is, and remove what is not needed there")
-                .command("df -h")
-                .command("df -i"),
-        )
+        .advice("see which one it is, and remove what is not needed there")
+        .command("df -h")
+        .command("df -i")
         .hint()
 }

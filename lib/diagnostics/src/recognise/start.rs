@@ -39,14 +39,13 @@ pub(super) fn port_taken(line: &str) -> Option<Details> {
         return None;
     }
     Some(
-        Details::message(format!("port {port}, which k3s needs, is in use")).remedy(
-            Remedy::new(
+        Details::message(format!("port {port}, which k3s needs, is in use"))
+            .advice(
                 "find out which program listens there and stop it; it can also be an old k3s that did not exit, or \
                 the agent unit running next to the server unit",
             )
             .command(format!("sudo ss -lntup 'sport = :{port}'"))
             .command("systemctl list-units 'k3s*'"),
-        ),
     )
 }
 
@@ -62,14 +61,13 @@ pub(super) fn not_its_address(line: &str) -> Option<Details> {
         return Some(not_on_lo(loopback));
     }
     Some(
-        Details::message(format!("k3s is to listen at {address}, which is no address of this machine")).remedy(
-            Remedy::new(
+        Details::message(format!("k3s is to listen at {address}, which is no address of this machine"))
+            .advice(
                 "the network gave the machine another address, or `bind-address` or `node-ip` is wrong: reserve the address in the \
                  router, or correct the setting",
             )
             .command("ip -brief address")
             .command("sudo grep -rnE 'bind-address|node-ip|advertise-address' /etc/rancher/k3s /etc/systemd/system/k3s*.service"),
-        ),
     )
 }
 
@@ -96,15 +94,14 @@ fn not_on_lo(address: IpAddr) -> Details {
 
 /// The network policies of k3s look for the address that the node says it has.
 pub(super) fn node_ip_gone(_: &str) -> Details {
-    Details::message("`node-ip`, or the address that this node registered with, is on none of its interfaces").remedy(
-        Remedy::new(
+    Details::message("`node-ip`, or the address that this node registered with, is on none of its interfaces")
+        .advice(
             "correct or remove `node-ip`, or reserve the old address in the router; where the address comes late, as that of a \
              VPN, have k3s start after it",
         )
         .command("ip -brief address")
         .command("sudo grep -rnE 'node-ip|flannel-iface' /etc/rancher/k3s /etc/systemd/system/k3s*.service")
-        .command(RESTART_K3S),
-    )
+        .command(RESTART_K3S)
 }
 
 /// Where the installer puts k3s, on a read-only system the last; and packages.
@@ -115,14 +112,11 @@ pub(super) fn not_executable(line: &str) -> Option<Details> {
     let program = after(line, "spawning ", &[':', ' ']).filter(|program| is_plain(program))?;
     let known = INSTALLED.into_iter().find(|known| *known == program).unwrap_or("PROGRAM");
     (program.ends_with("/k3s") && line.contains("Permission denied")).then(|| {
-        Details::message(format!("systemd may not run {program}")).remedy(
-            Remedy::new(
-                "it is not executable, is on a file system mounted with `noexec`, or SELinux forbids it",
-            )
+        Details::message(format!("systemd may not run {program}"))
+            .advice("it is not executable, is on a file system mounted with `noexec`, or SELinux forbids it")
             .command(format!("sudo chmod 0755 {known}"))
             .command(format!("findmnt -T {known}"))
-            .command("getenforce"),
-        )
+            .command("getenforce")
     })
 }
 
@@ -150,20 +144,18 @@ pub(super) fn port_of_docker_desktop(line: &str) -> Option<Details> {
     let details =
         Details::message(format!("port {port}, which Docker Desktop is to publish, is not available"));
     Some(if line.contains("forbidden by its access permissions") {
-        details.remedy(
-            Remedy::new(
+        details
+            .advice(
                 "Windows keeps ranges of ports for itself, which the command lists: publish another port (`--port`, `--api-port`)",
             )
-            .command("netsh interface ipv4 show excludedportrange protocol=tcp"),
-        )
+            .command("netsh interface ipv4 show excludedportrange protocol=tcp")
     } else {
-        details.remedy(
-            Remedy::new(
+        details
+            .advice(
                 "another program or container has it: stop that one, or publish another port (`--port`, `--api-port`)",
             )
             .command("docker ps")
-            .command(format!("lsof -nP -iTCP:{port} -sTCP:LISTEN   # on macOS")),
-        )
+            .command(format!("lsof -nP -iTCP:{port} -sTCP:LISTEN   # on macOS"))
     })
 }
 
@@ -174,14 +166,13 @@ fn is_port(text: &str) -> bool {
 fn published_port(line: &str, port: &str) -> Option<Details> {
     let is_ours = line.contains("k3d-") || PORTS.contains(&port);
     (is_ours && is_port(port)).then(|| {
-        Details::message(format!("port {port}, which a container is to publish, is in use")).remedy(
-            Remedy::new(
+        Details::message(format!("port {port}, which a container is to publish, is in use"))
+            .advice(
                 "another container has it, often that of another cluster of k3d, or a program of this machine: stop that one, \
                  or publish another port (`--port`, `--api-port`)",
             )
             .command(format!("docker ps --filter publish={port}"))
-            .command(format!("sudo ss -lntup 'sport = :{port}'")),
-        )
+            .command(format!("sudo ss -lntup 'sport = :{port}'"))
     })
 }
 
@@ -220,10 +211,9 @@ pub(super) fn unreadable(line: &str) -> Option<Details> {
     (is_fatal(line) && !line.contains("/volumes/")).then(|| {
         let details = Details::message(format!("k3s cannot read {file}: {why}"));
         if why == "permission denied" {
-            return details.remedy(
-                Remedy::new("k3s runs as root: start it by systemd or with sudo; the rights of the file")
-                    .command(format!("sudo ls -l {file}")),
-            );
+            return details
+                .advice("k3s runs as root: start it by systemd or with sudo; the rights of the file")
+                .command(format!("sudo ls -l {file}"));
         }
         details
     })
@@ -254,15 +244,14 @@ pub(super) fn empty_password(line: &str) -> Option<Details> {
     line.contains(" 400 response to ").then(|| {
         let message = "a node has an empty password, as a power cut leaves a file that is being written: \
                        /etc/rancher/node/password on it";
-        Details::message(message).remedy(
-            Remedy::new(
+        Details::message(message)
+            .advice(
                 "on that node, remove the file and start k3s again, which makes another; on the server, delete what it has noted \
                  of the old one",
             )
             .command("sudo find /etc/rancher/node/password -empty -print -delete")
             .command(RESTART_K3S)
-            .command("sudo k3s kubectl -n kube-system delete secret NODE.node-password.k3s"),
-        )
+            .command("sudo k3s kubectl -n kube-system delete secret NODE.node-password.k3s")
     })
 }
 
@@ -272,14 +261,12 @@ pub(super) fn containerd_mirrors(line: &str) -> Option<Details> {
         Details::message(
             "containerd's configuration has both `mirrors` and `config_path`, and containerd takes no images",
         )
-        .remedy(
-            Remedy::new(
-                "remove the table `registry.mirrors` from the template, and write the mirrors into \
-                 /etc/rancher/k3s/registries.yaml",
-            )
-            .command("sudo grep -rn mirrors /var/lib/rancher/k3s/agent/etc/containerd")
-            .command(RESTART_K3S),
+        .advice(
+            "remove the table `registry.mirrors` from the template, and write the mirrors into \
+             /etc/rancher/k3s/registries.yaml",
         )
+        .command("sudo grep -rn mirrors /var/lib/rancher/k3s/agent/etc/containerd")
+        .command(RESTART_K3S)
     })
 }
 
@@ -320,12 +307,11 @@ pub(super) fn kernel_parameter(line: &str) -> Details {
         return Details::default();
     }
     let wanted = wanted.join(" ");
-    Details::message(format!("the kubelet is to protect kernel parameters, and requires {wanted}")).remedy(
-        Remedy::new("set them, or take `protect-kernel-defaults` out of k3s' configuration")
-            .command(format!("printf '%s\\n' {wanted} | sudo tee /etc/sysctl.d/90-kubelet.conf"))
-            .command("sudo sysctl --system")
-            .command(RESTART_K3S),
-    )
+    Details::message(format!("the kubelet is to protect kernel parameters, and requires {wanted}"))
+        .advice("set them, or take `protect-kernel-defaults` out of k3s' configuration")
+        .command(format!("printf '%s\\n' {wanted} | sudo tee /etc/sysctl.d/90-kubelet.conf"))
+        .command("sudo sysctl --system")
+        .command(RESTART_K3S)
 }
 
 /// k3s 1.15 to 1.18 had this database.
@@ -352,20 +338,13 @@ pub(super) fn undefined_flag(line: &str) -> Option<Details> {
     // crictl, ctr and the other commands of k3s say it too.
     line.contains("Incorrect Usage").then(|| {
         let details = Details::message(format!("the program does not know the flag `--{flag}`"));
-        details
-            .remedy(Remedy::new(
-                "its `--help` lists those of this version; where it is k3s, it does not start",
-            ))
-            .hint()
+        details.advice("its `--help` lists those of this version; where it is k3s, it does not start").hint()
     })
 }
 
 pub(super) fn unknown_kubelet_flag(line: &str) -> Details {
     let flag = after(line, "unknown flag: --", &['"', ' ', '\\', '\n']).unwrap_or_default();
-    Details::message(format!("the kubelet does not know `{flag}`, and does not start")).remedy(
-        Remedy::new(
-            "remove it from `kubelet-arg`: flags are removed from one version of Kubernetes to the next",
-        )
-        .command("sudo grep -rn kubelet-arg /etc/rancher/k3s /etc/systemd/system/k3s*.service"),
-    )
+    Details::message(format!("the kubelet does not know `{flag}`, and does not start"))
+        .advice("remove it from `kubelet-arg`: flags are removed from one version of Kubernetes to the next")
+        .command("sudo grep -rn kubelet-arg /etc/rancher/k3s /etc/systemd/system/k3s*.service")
 }

@@ -137,10 +137,10 @@ fn others(text: &str) -> Option<NameMismatch> {
 /// Go has not read common names since 1.15; k3s' own certificates have names.
 pub(super) fn without_names(line: &str) -> Option<Details> {
     (peer::peer(line) != Peer::Other).then(|| {
-        Details::message("the certificate has only a common name, which Go programs ignore").remedy(Remedy::new(
+        Details::message("the certificate has only a common name, which Go programs ignore").advice(
             "this is not a certificate of k3s: a proxy or another server answers at this address; its administrator has \
             to give it one with subject alternative names",
-        ))
+        )
     })
 }
 
@@ -185,11 +185,11 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
     let name = used.and_then(|used| used.parse::<ServingName>().ok());
     if peer == Peer::Unnamed {
         let whom = name.map_or_else(String::new, |name| format!(" {name}"));
-        return Some(details.hint().remedy(Remedy::new(format!(
+        return Some(details.hint().advice(format!(
             "the line does not say which server it is. If it is the API server, have k3s serve the name{whom} too (`tls-san+:` \
              in a drop-in, restart), or connect by a name that it has; if it is another, its administrator has to change \
              its certificate"
-        ))));
+        )));
     }
     Some(match name {
         Some(name) => details.remedy(serve(&name, &presented)),
@@ -198,14 +198,13 @@ pub(super) fn mismatch(line: &str) -> Option<Details> {
 }
 
 fn of_another_cluster(name: &str) -> Details {
-    Details::message(format!("another cluster answers: its certificate has the name `{name}`")).remedy(
-        Remedy::new(
+    Details::message(format!("another cluster answers: its certificate has the name `{name}`"))
+        .advice(
             "Docker Desktop or minikube on this machine listens at this address: choose the context of your cluster, or \
              stop the other one",
         )
         .command("kubectl config get-contexts")
-        .command("kubectl config use-context NAME"),
-    )
+        .command("kubectl config use-context NAME")
 }
 
 /// How the API server comes to serve the name too, or is reached by one of those `presented`.
@@ -240,14 +239,13 @@ fn serve(name: &ServingName, presented: &[String]) -> Remedy {
 pub(super) fn of_a_client(line: &str) -> Option<Details> {
     if line.contains("token has expired") {
         return Some(
-            Details::message("a client presented a token that has expired").remedy(
-                Remedy::new(
+            Details::message("a client presented a token that has expired")
+                .advice(
                     "tokens of pods are renewed by the kubelet: compare the clocks, and restart a program that keeps its \
                      first token; a user needs a new one",
                 )
                 .command("timedatectl")
                 .command("kubectl create token ACCOUNT -n NAMESPACE"),
-            ),
         );
     }
     if line.contains("signed by unknown authority") {
@@ -256,14 +254,13 @@ pub(super) fn of_a_client(line: &str) -> Option<Details> {
         ));
     }
     line.contains("certificate has expired").then(|| {
-        Details::message("a client's certificate has expired; the line does not say whose").remedy(
-            Remedy::new(
+        Details::message("a client's certificate has expired; the line does not say whose")
+            .advice(
                 "if it is a user's kubeconfig, export it again and replace all copies, including those that \
                 background programs use; k3s renews its own certificates at start, so restart k3s only if one of \
                 them has expired",
             )
-            .command("sudo k3s certificate check --output table"),
-        )
+            .command("sudo k3s certificate check --output table")
     })
 }
 
@@ -308,19 +305,19 @@ pub(super) fn untrusted(line: &str) -> Option<Details> {
         Peer::Unnamed => Some(
             Details::message("the certificate of the server that was asked is not signed by a CA that the client knows")
                 .hint()
-                .remedy(Remedy::new(
+                .advice(
                     "the line does not say which server it is. If it is the API server, export the kubeconfig again on the \
                      Pi (`weaver kubeconfig export NAME`); if it is another, such as a registry, the client needs the \
                      certificate of its CA",
-                )),
+                ),
         ),
     }
 }
 
 /// No kubeconfig of a user has this address.
 fn certificate_for_k3s() -> Details {
-    Details::message("k3s of this node does not trust the API server that it asks: the certificate is of another CA").remedy(
-        Remedy::new(
+    Details::message("k3s of this node does not trust the API server that it asks: the certificate is of another CA")
+        .advice(
             "on a node that joins a server, 127.0.0.1:6444 is the load balancer of k3s: check that `server` and the token are of \
              the same cluster; if the server was installed again, copy its token again and restart k3s. On a server, it is \
              the API server itself: if `openssl verify` does not say OK, restore server/tls, server/token and the datastore \
@@ -328,8 +325,7 @@ fn certificate_for_k3s() -> Details {
         )
         .command("sudo cat /var/lib/rancher/k3s/server/node-token")
         .command(VERIFY)
-        .command(RESTART_K3S),
-    )
+        .command(RESTART_K3S)
 }
 
 /// Of the files of a server.
@@ -340,18 +336,17 @@ const VERIFY: &str = "sudo openssl verify -CAfile /var/lib/rancher/k3s/server/tl
 pub(super) fn unverified(line: &str) -> Option<Details> {
     (peer::peer(line) == Peer::ApiServer).then(|| {
         let message = "the client does not trust the API server's certificate, or it has expired; this Python does not say which";
-        Details::message(message).remedy(
-            Remedy::new("compare the clocks; then export the kubeconfig on the Pi again, and have the client read it")
-                .command("timedatectl")
-                .command("weaver kubeconfig fetch USER@NAME"),
-        )
+        Details::message(message)
+            .advice("compare the clocks; then export the kubeconfig on the Pi again, and have the client read it")
+            .command("timedatectl")
+            .command("weaver kubeconfig fetch USER@NAME")
     })
 }
 
 /// k3s checks at its start that the certificate of its port is of its own CA.
 fn own_certificate() -> Details {
-    Details::message("this server does not trust its own certificate: it is not of the CA in server/tls").remedy(
-        Remedy::new(
+    Details::message("this server does not trust its own certificate: it is not of the CA in server/tls")
+        .advice(
             "server/tls, server/token and the datastore belong together: they do not if a backup was restored in part, if two \
              servers made a CA at the same time, or if the clock was wrong at the first start. If `openssl verify` says OK, \
              only the certificate of the port is of an earlier CA: the commands after it have k3s make another. If not, \
@@ -361,8 +356,7 @@ fn own_certificate() -> Details {
         .command(VERIFY)
         .command("sudo k3s kubectl --server https://127.0.0.1:6444 -n kube-system delete secret k3s-serving")
         .command("sudo mv /var/lib/rancher/k3s/server/tls/dynamic-cert.json /root/")
-        .command(RESTART_K3S),
-    )
+        .command(RESTART_K3S)
 }
 
 pub(super) fn dates(line: &str) -> Option<Details> {
@@ -385,13 +379,13 @@ pub(super) fn dates(line: &str) -> Option<Details> {
         return Some(details);
     }
     Some(
-        details.hint().remedy(
-            Remedy::new(
+        details
+            .hint()
+            .advice(
                 "compare the clocks first. The line does not say which server it is: if it is the API server, restart k3s, \
                  which renews its certificates at start; another's is renewed by its administrator",
             )
             .command("timedatectl"),
-        ),
     )
 }
 
@@ -420,6 +414,7 @@ pub(super) fn is_early(lower: &str) -> bool {
 pub(super) fn clock_behind(line: &str) -> Option<Details> {
     is_early(&line.to_ascii_lowercase()).then(|| {
         Details::message("the clock is behind: the certificate of another server is not valid yet by it")
-            .remedy(Remedy::new("set the clock: a Pi has no battery for it").command("timedatectl"))
+            .advice("set the clock: a Pi has no battery for it")
+            .command("timedatectl")
     })
 }

@@ -1,7 +1,6 @@
 //! What the API server says of webhooks: ours, and those of others.
 
 use super::details::{Details, after, has_any, is_name, silent_group};
-use crate::finding::Remedy;
 
 /// The group of our kinds.
 const OURS: &str = "weaver.example.com/";
@@ -60,15 +59,13 @@ pub(super) fn no_metrics(_: &str) -> Details {
 
 fn unserved(message: &str) -> Details {
     Details::message(message)
-        .remedy(
-            Remedy::new(
-                "metrics-server of k3s needs a minute after a start. Otherwise see why the program's pod does not run; if it is \
-                 gone for good, delete its APIService, which the first command lists: namespaces that are being deleted wait for it",
-            )
-            .command("kubectl get apiservices | grep -v True")
-            .command("kubectl -n kube-system get pods -l k8s-app=metrics-server")
-            .command("kubectl -n kube-system logs -l k8s-app=metrics-server | weaver explain"),
+        .advice(
+            "metrics-server of k3s needs a minute after a start. Otherwise see why the program's pod does not run; if it is \
+             gone for good, delete its APIService, which the first command lists: namespaces that are being deleted wait for it",
         )
+        .command("kubectl get apiservices | grep -v True")
+        .command("kubectl -n kube-system get pods -l k8s-app=metrics-server")
+        .command("kubectl -n kube-system logs -l k8s-app=metrics-server | weaver explain")
         .hint()
 }
 
@@ -83,13 +80,12 @@ fn of_others(line: &str, whose: &str) -> Details {
     let host = after(line, "https://", &['/', ':', '?']).unwrap_or_default();
     let namespace = host.strip_suffix(".svc").and_then(|host| Some(host.split_once('.')?.1));
     match namespace.filter(|namespace| is_name(namespace)) {
-        Some(namespace) => details.remedy(
-            Remedy::new(
+        Some(namespace) => details
+            .advice(
                 "look at the program in that namespace; reinstall it, or, if it is gone for good, remove its webhook \
                  configuration or CRD",
             )
             .command(format!("kubectl -n {namespace} get pods,services,endpointslices")),
-        ),
         None => details,
     }
 }
