@@ -109,11 +109,6 @@ pub(super) fn offlined(line: &str, context: &LogContext) -> Option<Details> {
         .then(|| Details::message("the kernel gave up a USB disk that did not answer"))
 }
 
-/// Only UAS has these.
-pub(super) fn of_uas(line: &str) -> Option<Details> {
-    line.contains("uas-tag").then(Details::default)
-}
-
 pub(super) fn usb_controller(_: &str) -> Details {
     Details::message("the USB controller of the board no longer answers, and with it all that is connected")
         .advice("update the firmware of the board, use a stronger supply or a powered hub, and reboot")

@@ -60,10 +60,6 @@ pub(super) fn of_a_container(line: &str) -> Option<Details> {
     })
 }
 
-pub(super) fn memory_controller(line: &str) -> Option<Details> {
-    line.contains("memory").then(Details::default)
-}
-
 pub(super) fn throttled(line: &str) -> Option<Details> {
     let flags = after(line, "throttled=0x", &[' ', '"', ','])?;
     let reported = power::reported(u32::from_str_radix(flags.trim(), 16).ok()?);
@@ -235,11 +231,6 @@ pub(super) fn read_only(line: &str) -> Option<Details> {
     (is_ours && !is_volume).then(Details::default)
 }
 
-/// A kubelet that is configured to run on v1 warns with the same words.
-pub(super) fn cgroup_v1(line: &str) -> Option<Details> {
-    line.contains("[ERROR").then(Details::default)
-}
-
 pub(super) fn evicting(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
     has_any(&lower, &["attempting to reclaim", "must evict pod(s) to reclaim"]).then(Details::default)
@@ -278,10 +269,6 @@ pub(super) fn swap_refused(_: &str) -> Details {
         .command("swapon --show")
         .command("sudo grep -rn fail-swap-on /etc/rancher/k3s /etc/systemd/system/k3s*.service")
         .command("# only for a kubelet of kubeadm: sudo swapoff -a")
-}
-
-pub(super) fn netplan_yaml(line: &str) -> Option<Details> {
-    line.contains("/etc/netplan/").then(Details::default)
 }
 
 /// A package whose script failed, or that waits for such a one. bookworm-feedback#424, raspberrypi/firmware#1963

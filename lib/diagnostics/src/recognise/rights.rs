@@ -194,10 +194,6 @@ pub(super) fn minting(line: &str) -> Option<Details> {
     )
 }
 
-pub(super) fn field_is_immutable(line: &str) -> Option<Details> {
-    line.contains("field is immutable").then(Details::default)
-}
-
 /// A kind of ours that the API server does not know.
 pub(super) fn our_kind(line: &str) -> Option<Details> {
     line.contains("weaver.example.com")

@@ -311,11 +311,6 @@ pub(super) fn fallback_server(line: &str) -> Option<Details> {
     (asks_the_api_server(line) && line.contains("refused")).then(Details::default)
 }
 
-/// Python's client without a kubeconfig.
-pub(super) fn fallback_server_in_python(line: &str) -> Option<Details> {
-    line.contains("/api").then(Details::default)
-}
-
 /// client-go and others where there is no cluster around them. kubeml#2, harness#2673
 pub(super) fn not_in_a_cluster(line: &str) -> Option<Details> {
     // Then the next line says whether the default configuration is enough.

@@ -53,11 +53,6 @@ pub(super) fn locked_for_kine(line: &str) -> Option<Details> {
         .then(waits)
 }
 
-/// k3s of 2019 asks its own API server once, when it starts. k3s#556
-pub(super) fn first_request(line: &str) -> Option<Details> {
-    line.contains("timeout").then(Details::default)
-}
-
 /// etcd warns from 100 ms on, which is ordinary for a card.
 pub(super) fn etcd(line: &str) -> Option<Details> {
     let took = seconds(after(line, "\"took\":\"", &['"'])?)?;

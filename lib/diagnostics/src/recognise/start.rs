@@ -24,10 +24,6 @@ pub(super) fn of_the_datastore(line: &str) -> Option<Details> {
         .then(Details::default)
 }
 
-pub(super) fn config_location(line: &str) -> Option<Details> {
-    line.contains(": yaml: ").then(Details::default)
-}
-
 /// The ports of k3s and of what it starts.
 const PORTS: &[&str] =
     &["6443", "6444", "2379", "2380", "8472", "10248", "10249", "10250", "10256", "10257", "10258", "10259"];
@@ -312,11 +308,6 @@ pub(super) fn kernel_parameter(line: &str) -> Details {
         .command(format!("printf '%s\\n' {wanted} | sudo tee /etc/sysctl.d/90-kubelet.conf"))
         .command("sudo sysctl --system")
         .command(RESTART_K3S)
-}
-
-/// k3s 1.15 to 1.18 had this database.
-pub(super) fn of_dqlite(line: &str) -> Option<Details> {
-    line.contains("raft_start").then(Details::default)
 }
 
 pub(super) fn unknown_flag(line: &str) -> Option<Details> {

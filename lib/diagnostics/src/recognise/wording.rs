@@ -14,6 +14,8 @@ pub(super) struct Wording {
 enum Reader {
     /// The needle alone is enough.
     AsItIs,
+    /// The line has this text as well, with these capitals.
+    With(&'static str),
     /// The line has particulars.
     Tells(fn(&str) -> Details),
     /// It may be something else after all.
@@ -31,6 +33,7 @@ impl Wording {
     pub fn read(&self, line: &str, context: &mut LogContext) -> Option<Details> {
         match self.reader {
             Reader::AsItIs => Some(Details::default()),
+            Reader::With(other) => line.contains(other).then(Details::default),
             Reader::Tells(read) => Some(read(line)),
             Reader::Judges(read) => read(line),
             Reader::Knows(read) => read(line, context),
@@ -55,6 +58,10 @@ impl Code {
 
 pub(super) const fn says(needle: &'static str) -> Wording {
     Wording { needle, reader: Reader::AsItIs }
+}
+
+pub(super) const fn both(needle: &'static str, other: &'static str) -> Wording {
+    Wording { needle, reader: Reader::With(other) }
 }
 
 pub(super) const fn tells(needle: &'static str, read: fn(&str) -> Details) -> Wording {

@@ -1,7 +1,7 @@
 //! What clients print: of webhooks, of what a user types, of rights, of TLS; and of servers that do not answer.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, insistent, judged, repeated, says, tells};
+use crate::recognise::wording::{Wording, both, insistent, judged, repeated, says, tells};
 use crate::recognise::{
     answers, datastore, deletion, helm, images, in_container, join, kubeconfig, kubelets, rights, servers,
     services, tls, webhooks,
@@ -64,7 +64,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
     Code::K3dClusterMissing
         .printed_as(&[says("no nodes found for given cluster"), says("no nodes found for cluster '")]),
     // What a user types.
-    Code::ScopeImmutable.printed_as(&[judged("spec.scope: invalid value", rights::field_is_immutable)]),
+    Code::ScopeImmutable.printed_as(&[both("spec.scope: invalid value", "field is immutable")]),
     Code::TokenRequestNotAKind
         .printed_as(&[says("no matches for kind \"tokenrequest\""), says("a resource type \"tokenrequest")]),
     Code::CascadeOrphanDeletes.printed_as(&[says("\"orphan\" not found")]),
@@ -302,7 +302,8 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
     ]),
     Code::KubeconfigFallback.printed_as(&[
         judged("localhost:8080", servers::fallback_server),
-        judged("host='localhost', port=80", servers::fallback_server_in_python),
+        // Python's client without a kubeconfig.
+        both("host='localhost', port=80", "/api"),
         says("no configuration has been provided, try setting kubernetes_master"),
         says("missing or incomplete configuration info"),
         says("unable to locate k8s cluster configuration"),

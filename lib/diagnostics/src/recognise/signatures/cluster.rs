@@ -1,7 +1,7 @@
 //! What k3s says of its start, its files, its datastore and of joining; what the cluster says of pods that wait.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, insistent, judged, repeated, says, tells};
+use crate::recognise::wording::{Wording, both, insistent, judged, repeated, says, tells};
 use crate::recognise::{bolt, datastore, join, pods, registries, settings, slow, start};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
@@ -109,7 +109,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("level=fatal msg=\"yaml: "),
         says("fata[0000] yaml: "),
         says("failed to parse config file: yaml: "),
-        judged("failed to parse config location ", start::config_location),
+        both("failed to parse config location ", ": yaml: "),
     ]),
     Code::DatastoreDamaged.printed_as(&[
         judged("database disk image is malformed", start::of_kine),
@@ -125,7 +125,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         judged("page expected to be: ", bolt::of_etcd),
         judged("panic: invalid page type: ", bolt::of_etcd),
         says("was the raft log corrupted, truncated, or lost"),
-        judged("io: load closed segment ", start::of_dqlite),
+        // k3s 1.15 to 1.18 had this database.
+        both("io: load closed segment ", "raft_start"),
     ]),
     Code::DnsLoops.printed_as(&[
         says("plugin/loop: loop ("),
@@ -192,6 +193,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("the server was unable to return a response in the time allotted"),
         says("request did not complete within requested timeout"),
         says("apiserver exited: context deadline exceeded"),
-        judged("starting tls server: get ", slow::first_request),
+        // k3s of 2019 asks its own API server once, when it starts. k3s#556
+        both("starting tls server: get ", "timeout"),
     ]),
 ];

@@ -1,7 +1,9 @@
 //! What the kernel and the system say of the host.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, insistent, judged, known, known_repeated, repeated, says, tells};
+use crate::recognise::wording::{
+    Wording, both, insistent, judged, known, known_repeated, repeated, says, tells,
+};
 use crate::recognise::{card, host, modules, overlay, space, tls, wear};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
@@ -99,7 +101,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         says("error in network definition"),
         says("invalid network-config provided"),
         says("network-config failed schema validation"),
-        judged(": invalid yaml: ", host::netplan_yaml),
+        both(": invalid yaml: ", "/etc/netplan/"),
         says("invalid yaml at /etc/netplan/"),
         says("error while loading /etc/netplan/"),
         tells("conflicting default route declarations for ", host::two_routes),
@@ -216,7 +218,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         says("uas_eh_device_reset_handler start"),
         says("uas_eh_device_reset_handler failed"),
         says("uas_zap_pending"),
-        judged("data cmplt err -", card::of_uas),
+        both("data cmplt err -", "uas-tag"),
         known(" usb device number ", card::usb_reset),
         known("i/o error, dev ", card::of_a_usb_disk),
         known("critical target error, dev ", card::of_a_usb_disk),

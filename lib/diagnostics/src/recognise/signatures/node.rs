@@ -1,15 +1,15 @@
 //! What the kubelet and the cluster say of a node.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, insistent, judged, known, says, tells};
+use crate::recognise::wording::{Wording, both, insistent, judged, known, says, tells};
 use crate::recognise::{bolt, host, in_container, kubelets, memory, node, pods, runtime};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     Code::MemoryCgroupAbsent.printed_as(&[
         says("failed to find memory cgroup"),
-        judged("missing required cgroups: ", host::memory_controller),
-        judged("missing cgroups: ", host::memory_controller),
-        judged("cgroup subsystem not mounted: [", host::memory_controller),
+        both("missing required cgroups: ", "memory"),
+        both("missing cgroups: ", "memory"),
+        both("cgroup subsystem not mounted: [", "memory"),
         judged("for required subsystem: ", host::memory_required),
         judged("has some missing controllers: ", host::memory_alone),
         judged("/memory.max: no such file or directory", host::of_a_container),
@@ -36,7 +36,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     ]),
     Code::CgroupV1Refused.printed_as(&[
         says("configured to not run on a host using cgroup v1"),
-        judged("cgroup v1 support is unsupported", host::cgroup_v1),
+        // A kubelet that is configured to run on v1 warns with the same words.
+        both("cgroup v1 support is unsupported", "[ERROR"),
     ]),
     Code::CgroupRootThreaded.printed_as(&[
         says("cannot enter cgroupv2 \""),
