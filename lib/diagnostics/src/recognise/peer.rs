@@ -51,17 +51,19 @@ const OF_THE_API_SERVER: &[&str] = &[
     "port 6443",
 ];
 
-/// Resources that an API server has at `/api/v1/`, where others have something else.
+/// Resources that an API server has at `/api/v1/`, where others have something else; first those that are in no
+/// namespace.
 const RESOURCES: &[&str] = &[
     "namespaces",
     "nodes",
+    "persistentvolumes",
     "pods",
     "services",
     "endpoints",
     "configmaps",
     "secrets",
     "events",
-    "persistentvolume",
+    "persistentvolumeclaims",
     "serviceaccounts",
     "replicationcontrollers",
     "limitranges",
@@ -95,14 +97,13 @@ fn urls(line: &str) -> impl Iterator<Item = (&str, &str)> {
 /// Is this a path that only an API server has? `metrics.k8s.io` is behind it, and has a certificate of its own.
 fn is_of_an_api_server(path: &str) -> bool {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let is_core =
-        path.strip_prefix("/api/v1/").is_some_and(|rest| RESOURCES.iter().any(|name| rest.starts_with(name)));
     let is_version = path == "/version" && (query.is_empty() || query.starts_with("timeout="));
-    let is_group = path == "/apis" || path.starts_with("/apis/") && !path.contains("metrics.k8s.io");
+    let is_group = path == "/apis"
+        || path.strip_prefix("/apis/").is_some_and(has_version) && !path.contains("metrics.k8s.io");
     // Its schema, which kubectl compares a file with; other servers have theirs at such paths, and no timeout.
     let is_schema = ["/openapi/v2", "/openapi/v3", "/swagger-"].iter().any(|start| path.starts_with(start))
         && query.contains("timeout=");
-    is_core
+    path.strip_prefix("/api/v1/").is_some_and(is_core)
         || is_version
         || is_schema
         || is_group
@@ -110,9 +111,26 @@ fn is_of_an_api_server(path: &str) -> bool {
         || path.starts_with("/v1-k3s/")
 }
 
+/// A resource by its name, and no word that begins like it. One that is in a namespace has nothing below it here: its
+/// objects are at `namespaces/NAMESPACE/pods/NAME`.
+fn is_core(rest: &str) -> bool {
+    let is_end = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let name = rest.split(is_end).next().unwrap_or_default();
+    RESOURCES[..3].contains(&name) || RESOURCES.contains(&name) && !rest[name.len()..].starts_with('/')
+}
+
+/// `apps/v1/deployments`: a group, and a version of it.
+fn has_version(rest: &str) -> bool {
+    let version = rest.split('/').nth(1).and_then(|version| version.strip_prefix('v'));
+    version.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// Other servers have these, too.
 fn is_common(path: &str) -> bool {
+    const OF_OTHERS: [&str; 4] =
+        ["/api/v1/endpoints", "/api/v1/events", "/api/v1/secrets", "/api/v1/services"];
     matches!(path, "/api" | "/apis" | "/api/v1" | "/version" | "/cacerts")
+        || OF_OTHERS.contains(&path.split('?').next().unwrap_or(path))
 }
 
 /// Where urllib3 does not name the server, or not as a URL: `with url: /api/v1/nodes`, `…)': /api/v1/nodes`.
@@ -283,6 +301,11 @@ mod tests {
             (r#"Get "https://shop.example/openapi/v3/orders": x509: "#, Peer::Other),
             (r#"Get "https://grafana.example/api/a": x509: "#, Peer::Other),
             (r#"Get "https://forge.example/api/v1/repos": x509: "#, Peer::Other),
+            (r#"Get "https://shop.example/api/v1/servicestatus": x509: "#, Peer::Other),
+            (r#"Get "https://shop.example/api/v1/events/7": x509: "#, Peer::Other),
+            (r#"Get "https://shop.example/apis/site/orders": x509: "#, Peer::Other),
+            (r#"Get "https://pi/api/v1/nodes/pi?timeout=10s": x509: "#, Peer::ApiServer),
+            (r#"Get "https://pi/api/v1/persistentvolumeclaims": x509: "#, Peer::ApiServer),
             (r#"Get "https://192.0.2.7:10250/metrics/resource": x509: "#, Peer::Other),
             ("LDAP Result Code 200: x509: ", Peer::Other),
             (
@@ -291,6 +314,10 @@ mod tests {
             ),
             (
                 "HTTPSConnectionPool(host='pi', port=443): Max retries exceeded with url: /version (",
+                Peer::Other,
+            ),
+            (
+                "HTTPSConnectionPool(host='shop.example', port=443): Max retries exceeded with url: /api/v1/events?x=1 (",
                 Peer::Other,
             ),
             (
