@@ -89,8 +89,18 @@ pub(super) fn looked_up(line: &str) -> Option<&str> {
 
 /// Whether a line is one of klog that only informs: `I1105 10:00:00.123456    2217 kubelet.go:1726] …`.
 pub(super) fn only_informs(line: &str) -> bool {
+    is_of_klog(line, 'I')
+}
+
+/// Whether it is one that only warns: `W1105 …`.
+pub(super) fn only_warns(line: &str) -> bool {
+    is_of_klog(line, 'W')
+}
+
+fn is_of_klog(line: &str, level: char) -> bool {
     let is_head = |word: &str| {
-        word.strip_prefix('I').is_some_and(|date| date.len() == 4 && date.bytes().all(|c| c.is_ascii_digit()))
+        word.strip_prefix(level)
+            .is_some_and(|date| date.len() == 4 && date.bytes().all(|c| c.is_ascii_digit()))
     };
     line.contains(".go:") && line.split_whitespace().take(8).any(is_head)
 }

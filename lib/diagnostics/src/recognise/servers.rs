@@ -1,6 +1,6 @@
 //! Messages of clients about servers that are unreachable, or are not what the client expects.
 
-use super::details::{Details, after, has_any, is_name, looked_up, only_informs, silent_group};
+use super::details::{Details, after, has_any, is_name, looked_up, only_informs, only_warns, silent_group};
 use super::k3d;
 use super::peer::{asks_dns_of_a_cluster, asks_nowhere, asks_the_api_server};
 use crate::finding::{K3S_STATUS, Remedy};
@@ -313,12 +313,30 @@ pub(super) fn fallback_server(line: &str) -> Option<Details> {
 
 /// client-go and others where there is no cluster around them. kubeml#2, harness#2673
 pub(super) fn not_in_a_cluster(line: &str) -> Option<Details> {
-    // Then the next line says whether the default configuration is enough.
-    (!line.contains("falling back")).then(outside)
+    (!continues(line)).then(outside)
 }
 
+/// In Go's words: who looks at the file in a shell sees that by itself.
 pub(super) fn without_account(line: &str) -> Option<Details> {
-    line.contains("/var/run/secrets/kubernetes.io/").then(outside)
+    (line.contains("open /var/run/secrets/kubernetes.io/") && !continues(line)).then(outside)
+}
+
+/// Whether a program only asks if there is a cluster around it, and continues without one: the scheduler of Kubernetes
+/// warns so at each start.
+fn continues(line: &str) -> bool {
+    const MILDER: [&str; 9] = [
+        "level=debug",
+        "level=info",
+        "level=warn",
+        "\"level\":\"debug",
+        "\"level\":\"info",
+        "\"level\":\"warn",
+        " debug ",
+        " info ",
+        " warn ",
+    ];
+    let lower = line.to_ascii_lowercase();
+    lower.contains("falling back") || has_any(&lower, &MILDER) || only_informs(line) || only_warns(line)
 }
 
 fn outside() -> Details {
