@@ -143,6 +143,10 @@ pub(super) fn account_missing(line: &str) -> Option<Details> {
     let details = Details::message(format!(
         "a pod is not made, because its ServiceAccount {namespace}/{account} does not exist"
     ));
+    // An event is shown for an hour, also where the account followed a moment later, as while a chart is installed.
+    let is_event = line.contains(" FailedCreate ");
+    let details = if is_event { details.hint() } else { details };
+    let first = if is_event { "if it is still missing, " } else { "" };
     Some(if account == "default" {
         details
             .hint()
@@ -153,9 +157,10 @@ pub(super) fn account_missing(line: &str) -> Option<Details> {
             .command(K3S_STATUS)
     } else {
         details
-            .advice(
-                "apply the manifest or the chart that has it again, into the same namespace, or make it; the pod follows by itself",
-            )
+            .advice(format!(
+                "{first}apply the manifest or the chart that has it again, into the same namespace, or make it; the pod follows by \
+                 itself"
+            ))
             .command(format!("kubectl get serviceaccounts -n {of}"))
             .command(format!("kubectl create serviceaccount {wanted} -n {of}"))
     })

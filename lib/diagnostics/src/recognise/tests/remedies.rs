@@ -167,6 +167,11 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "--as=system:serviceaccount:NAMESPACE:ACCOUNT",
         "clusterrolebinding",
     ),
+    (
+        r#"  Warning  FailedCreate  55m (x3 over 55m)  job-controller  Error creating: pods "web-" is forbidden: error looking up service account team/web: serviceaccount "web" not found"#,
+        "if it is still missing, apply",
+        "try again",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
@@ -210,6 +215,15 @@ fn a_containerd_that_was_killed_may_have_been_stopped() {
         ("containerd: exit status 1", Severity::Fail),
         (r#"level=error msg="containerd exited: exit status 2""#, Severity::Fail),
     ] {
+        assert_eq!(judge(line).unwrap().severity(), want, "{line}");
+    }
+}
+
+#[test]
+fn an_event_of_a_pod_that_was_not_made_may_be_of_an_account_that_followed() {
+    let refused = r#"pods "web-" is forbidden: error looking up service account team/web: serviceaccount "web" not found"#;
+    let event = format!("Warning  FailedCreate  55m  job-controller  Error creating: {refused}");
+    for (line, want) in [(refused, Severity::Fail), (event.as_str(), Severity::Warn)] {
         assert_eq!(judge(line).unwrap().severity(), want, "{line}");
     }
 }
