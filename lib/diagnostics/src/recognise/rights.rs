@@ -108,7 +108,8 @@ pub(super) fn grants_too_much(line: &str) -> Option<Details> {
     };
     Some(
         Details::message(format!(
-            "ServiceAccount {namespace}/{account} is to make a role with rights that it lacks itself"
+            "ServiceAccount {namespace}/{account} is to {} with rights that it lacks itself",
+            what_grants(line)
         ))
         .remedy(only_its_own().command(format!("kubectl auth can-i --list --as={whom}"))),
     )
@@ -118,14 +119,19 @@ pub(super) fn user_grants_too_much(line: &str) -> Option<Details> {
     let user =
         after(line, "is forbidden: user \"", &['"']).or_else(|| after(line, "user=&{", &[' ', '}']))?;
     (!user.starts_with("system:")).then(|| {
-        Details::message(format!("the user {user} is to make a role with rights that it lacks itself"))
+        let what = what_grants(line);
+        Details::message(format!("the user {user} is to {what} with rights that it lacks itself"))
             .remedy(only_its_own().command("kubectl auth can-i --list"))
     })
 }
 
+fn what_grants(line: &str) -> &'static str {
+    if line.contains("rolebindings.rbac.authorization.k8s.io \"") { "bind a role" } else { "make a role" }
+}
+
 fn only_its_own() -> Remedy {
     Remedy::new(
-        "who makes a role can put only rights into it that it has; the line and those after it name the others. Have an \
+        "who makes or binds a role can grant only rights that it has; the line and those after it name the others. Have an \
          administrator apply the manifest, or have the chart make no roles, as by `rbac.create=false`, where an administrator has \
          made them",
     )

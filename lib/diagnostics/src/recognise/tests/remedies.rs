@@ -227,3 +227,18 @@ fn an_event_of_a_pod_that_was_not_made_may_be_of_an_account_that_followed() {
         assert_eq!(judge(line).unwrap().severity(), want, "{line}");
     }
 }
+
+#[test]
+fn who_lacks_the_rights_of_a_role_is_said_to_make_it_or_to_bind_it() {
+    for (kind, want) in [
+        ("clusterroles", "is to make a role"),
+        ("rolebindings", "is to bind a role"),
+        ("clusterrolebindings", "is to bind a role"),
+    ] {
+        let line = format!(
+            r#"{kind}.rbac.authorization.k8s.io "x" is forbidden: user "jane" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:"#
+        );
+        let message = judge(&line).unwrap().message;
+        assert!(message.contains(want), "{line}: {message}");
+    }
+}
