@@ -220,12 +220,15 @@ fn plain<'t>(file: &'t TextFile, node: &YamlNode) -> Option<&'t str> {
     (is_whole && !text.starts_with(['"', '\''])).then_some(text)
 }
 
-/// Whether a text is what templates and guides have in the place of a name.
+/// Whether a text is what templates and guides have in the place of a name. A network may be called `<this>`, too.
 fn is_placeholder(text: &str) -> bool {
-    let is_between = |start: &str, end: &str| {
-        text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end)).is_some_and(|name| !name.is_empty())
+    let between = |start: &str, end: &str| text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    let asks_for_a_name = |inside: &str| {
+        let lower = inside.to_ascii_lowercase();
+        ["name", "network", "ssid", "your"].iter().any(|word| lower.contains(word))
     };
-    is_between("<", ">") || is_between("{{", "}}") || is_between("${", "}")
+    between("<", ">").is_some_and(asks_for_a_name)
+        || [between("{{", "}}"), between("${", "}")].into_iter().flatten().any(|inside| !inside.is_empty())
 }
 
 /// Whether cloud-init's YAML makes of this text something else, which is written back otherwise.

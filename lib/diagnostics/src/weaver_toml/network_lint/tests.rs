@@ -150,7 +150,7 @@ fn what_is_fine_is_left_alone() {
         "wifis: {wlan0: {dhcp4: true, regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
         "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [10.0.0.2/24, \"fd00::2/64\"], nameservers: {addresses: [10.0.0.1]}}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
         "network: {config: disabled}\n",
-        "wifis: {wlan0: {dhcp4: true, access-points: {\"<3 cats\": {}, \"{attic}\": {}, \"$attic\": {}}}}\n",
+        "wifis: {wlan0: {dhcp4: true, access-points: {\"<3 cats\": {}, \"<<< attic >>>\": {}, \"{attic}\": {}, \"$attic\": {}}}}\n",
         "wifis: {wlan0: {dhcp4: true, access-points: {\"CAFÉ™ – €5\": {}, '\u{a0}attic': {}, 'back\\slash': {}}}}\n",
         "ethernets: {eth0: {addresses: [10.0.0.2/24]}, eth1: {dhcp4: true}}\n",
         "ethernets: {eth0: {addresses: [10.0.0.2/24], routes: [{to: default, via: 10.0.0.1}], nameservers: {addresses: [9.9.9.9]}}}\n",
