@@ -218,6 +218,16 @@ pub(super) fn kind_missing(line: &str) -> Option<Details> {
     let details =
         Details::message(format!("the API server does not have the kind {kind} in version {version}"));
     let group = version.split_once('/').map_or("", |(group, _)| group);
+    if group == "traefik.containo.us" {
+        return Some(
+            details
+                .advice(
+                    "Traefik 3, which k3s has since 1.32, has its kinds in another group: write `apiVersion: traefik.io/v1alpha1`, or \
+                     take a newer release of the chart",
+                )
+                .command("kubectl api-resources | grep traefik"),
+        );
+    }
     if !is_built_in(group) {
         return Some(details);
     }

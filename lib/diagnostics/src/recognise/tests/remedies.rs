@@ -163,6 +163,11 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "get crds",
     ),
     (
+        r#"error: resource mapping not found for name: "x" namespace: "" from "a.yaml": no matches for kind "IngressRoute" in version "traefik.containo.us/v1alpha1""#,
+        "traefik.io/v1alpha1",
+        "turn off",
+    ),
+    (
         r#"clusterroles.rbac.authorization.k8s.io "x" is forbidden: user "system:serviceaccount:team:$(reboot)" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:"#,
         "--as=system:serviceaccount:NAMESPACE:ACCOUNT",
         "clusterrolebinding",
