@@ -49,6 +49,8 @@ struct Word {
     text: String,
     /// Quoted words are never split again.
     quoted: bool,
+    /// It has a specifier, as `%H` for the host name, which only systemd resolves.
+    has_specifier: bool,
     origin: Place,
 }
 
@@ -121,7 +123,12 @@ pub fn flags(units: &[TextFile], environment_files: &[TextFile]) -> Vec<Flag> {
 /// The flags among the arguments that k3s is given, all of one origin.
 #[must_use]
 pub fn flags_of(arguments: &[String], origin: &Place) -> Vec<Flag> {
-    let word = |text: &String| Word { text: text.clone(), quoted: true, origin: origin.clone() };
+    let word = |text: &String| Word {
+        text: text.clone(),
+        quoted: true,
+        has_specifier: false,
+        origin: origin.clone(),
+    };
     parse_flags(&arguments.iter().map(word).collect::<Vec<_>>())
 }
 
@@ -144,7 +151,11 @@ fn variables(units: &[TextFile], environment_files: &[TextFile]) -> BTreeMap<Str
         for word in split(&value, &origin) {
             if let Some((name, value)) = word.text.split_once('=') {
                 let setting = Setting { value: value.to_owned(), origin: word.origin.clone() };
-                variables.insert(name.to_owned(), setting);
+                if word.has_specifier {
+                    variables.remove(name);
+                } else {
+                    variables.insert(name.to_owned(), setting);
+                }
             }
         }
     }
@@ -215,6 +226,7 @@ fn split(value: &str, origin: &Place) -> Vec<Word> {
             let word = current.get_or_insert_with(|| Word {
                 text: String::new(),
                 quoted: false,
+                has_specifier: false,
                 origin: origin.clone(),
             });
             match c {
@@ -229,6 +241,10 @@ fn split(value: &str, origin: &Place) -> Vec<Word> {
                 },
                 '%' if chars.peek() == Some(&'%') => {
                     chars.next();
+                    word.text.push('%');
+                }
+                '%' => {
+                    word.has_specifier |= chars.peek().is_some_and(char::is_ascii_alphabetic);
                     word.text.push('%');
                 }
                 _ => word.text.push(c),
@@ -269,7 +285,7 @@ fn expand(word: Word, variables: &BTreeMap<String, Setting>) -> Vec<Word> {
 }
 
 /// `--name=value` and `--name value`; the words before the first dash are the program and its
-/// subcommand.
+/// subcommand. A flag whose value only systemd knows is left out: `--node-name %H` is k3s' default.
 fn parse_flags(words: &[Word]) -> Vec<Flag> {
     let mut flags: Vec<Flag> = Vec::new();
     let mut may_take_value = false;
@@ -277,15 +293,21 @@ fn parse_flags(words: &[Word]) -> Vec<Flag> {
         let name = word.text.trim_start_matches('-');
         if name.len() < word.text.len() {
             let (name, value) = name.split_once('=').map_or((name, None), |(n, v)| (n, Some(v)));
-            may_take_value = value.is_none();
-            flags.push(Flag {
-                name: name.to_owned(),
-                value: value.unwrap_or_default().to_owned(),
-                origin: word.origin.clone(),
-            });
-        } else if may_take_value && let Some(flag) = flags.last_mut() {
-            flag.value.clone_from(&word.text);
+            may_take_value = value.is_none() && !word.has_specifier;
+            if !word.has_specifier {
+                flags.push(Flag {
+                    name: name.to_owned(),
+                    value: value.unwrap_or_default().to_owned(),
+                    origin: word.origin.clone(),
+                });
+            }
+        } else if may_take_value {
             may_take_value = false;
+            if word.has_specifier {
+                flags.pop();
+            } else if let Some(flag) = flags.last_mut() {
+                flag.value.clone_from(&word.text);
+            }
         }
     }
     flags
@@ -375,6 +397,18 @@ ExecStart=/usr/local/bin/k3s \\
     fn a_space_after_the_equals_sign_stays_visible() {
         let units = [TextFile::new("u", "[Service]\nExecStart=k3s server '--tls-san= 1.2.3.4'\n")];
         assert_eq!(flags(&units, &[])[0].value, " 1.2.3.4");
+    }
+
+    #[test]
+    fn a_value_that_only_systemd_knows_is_left_out() {
+        let text = "[Service]\nEnvironment=K3S_NODE_NAME=%H K3S_DATA_DIR=/d\nExecStart=k3s server --node-name %H \
+                    --tls-san=%l.lan --tls-san pi --kubelet-arg=eviction-hard=nodefs.available<15%% --debug\n";
+        let started = start(&[TextFile::new("u", text)], &[]);
+        assert_eq!(
+            flat(&started.flags),
+            ["tls-san=pi@3", "kubelet-arg=eviction-hard=nodefs.available<15%@3", "debug=@3"]
+        );
+        assert_eq!((started.node_name, started.data_dir.unwrap().value.as_str()), (None, "/d"));
     }
 
     #[test]
