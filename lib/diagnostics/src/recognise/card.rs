@@ -277,22 +277,28 @@ pub(super) fn boot_partition(line: &str) -> Option<Details> {
 
 /// Since Debian 12 it belongs at /boot/firmware, also on a system that was upgraded. DietPi#6767, RPi-Distro/repo#355
 pub(super) fn boot_not_mounted(_: &str) -> Details {
-    Details::message("the boot partition is not mounted")
-        .advice(
-            "compare its line in /etc/fstab with the partitions, correct the PARTUUID or UUID there, and mount it. Where it is \
-             mounted at /boot, as on a system of before Debian 12, move it to /boot/firmware",
-        )
-        .command("lsblk -o NAME,FSTYPE,LABEL,UUID,PARTUUID,MOUNTPOINTS")
-        .command("grep -w /boot /etc/fstab")
-        .command("sudo mount /boot/firmware")
+    not_mounted(
+        "/boot/firmware",
+        ". Where it is mounted at /boot, as on a system of before Debian 12, move it to /boot/firmware",
+    )
 }
 
-/// systemd, which then gives up the start. lukechilds/dockerpi#30
+fn not_mounted(at: &str, moved: &str) -> Details {
+    Details::message("the boot partition is not mounted")
+        .advice(format!(
+            "compare its line in /etc/fstab with the partitions, correct the PARTUUID or UUID there, and mount it{moved}"
+        ))
+        .command("lsblk -o NAME,FSTYPE,LABEL,UUID,PARTUUID,MOUNTPOINTS")
+        .command("grep -w /boot /etc/fstab")
+        .command(format!("sudo mount {at}"))
+}
+
+/// systemd, which then gives up the start, of a mount that fstab has. lukechilds/dockerpi#30
 pub(super) fn boot_missing(line: &str) -> Option<Details> {
     let what = after(line, "ependency failed for ", &['\n'])?.trim_end().trim_end_matches('.');
     // With the name of the unit in front, or without.
     let mount = what.rsplit_once(" - ").map_or(what, |(_, mount)| mount);
-    ["/boot", "/boot/firmware"].contains(&mount).then(|| boot_not_mounted(line))
+    ["/boot", "/boot/firmware"].contains(&mount).then(|| not_mounted(mount, ""))
 }
 
 /// A node that was in the network has the right key: then the radio is disturbed, or the access point starts again.

@@ -142,6 +142,7 @@ const REMEDIES: &[(&str, &str, &str)] = &[
     // The tenth try: a partition that is not mounted, a k3s that is not unpacked, one of before 1.19, an account that is
     // about to be made, and what helm has on record. DietPi#6767, kairos#1599, k3s#746, actions-k3s#5.
     ("Error: missing /boot/firmware, did you forget to mount it?", "sudo mount /boot/firmware", "remount"),
+    ("[DEPEND] Dependency failed for /boot.", "sudo mount /boot", "/boot/firmware"),
     (
         r#"level=fatal msg="extracting data: error writing to /var/lib/rancher/k3s/data/8147-tmp/bin/k3s: write /var/lib/rancher/k3s/data/8147-tmp/bin/k3s: no space left on device""#,
         "df -h /var/lib/rancher",
