@@ -6,7 +6,7 @@ use super::disks::{self, Disks};
 use super::kill::{self, LastKill};
 use super::line_time::LineTime;
 use super::slots::{self, Slots};
-use super::{datastore, join, node, services};
+use super::{datastore, join, kubelets, node, services};
 
 /// How `wpa_supplicant` says that it is in a network.
 const WIFI_JOINED: &str = "ctrl-event-connected";
@@ -163,6 +163,7 @@ impl LogContext {
             // While it stopped, containerd was gone before the kubelet.
             self.times.remove(node::RUNTIME);
             self.times.remove(datastore::ELECTS);
+            self.times.retain(|needle, _| !kubelets::REFUSED.contains(needle));
         }
         let lower = line.to_ascii_lowercase();
         if lower.contains(UNIT) {
@@ -181,7 +182,10 @@ impl LogContext {
             self.times.remove(datastore::ELECTS);
         }
         if lower.contains(join::TUNNEL_CONNECTED) {
-            self.times.retain(|needle, _| !join::TUNNEL_REFUSED.contains(needle));
+            // A server that was starting is there again.
+            self.times.retain(|needle, _| {
+                !join::TUNNEL_REFUSED.contains(needle) && !kubelets::REFUSED.contains(needle)
+            });
         }
         if lower.contains(WIFI_JOINED) {
             self.has_joined_wifi = true;

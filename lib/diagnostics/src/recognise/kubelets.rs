@@ -66,6 +66,10 @@ pub(super) fn refuses(_: &str) -> Details {
     ))
 }
 
+/// How the kubelet and the agent of a node say that the API server refuses them, in lower case.
+pub(super) const REFUSED: [&str; 2] =
+    ["failed to ensure lease exists", "unable to watch for tunnel endpoints"];
+
 /// The reverse, which a kubelet says each few seconds; a few times are nothing while a server starts.
 pub(super) fn refused(line: &str) -> Option<Details> {
     line.contains("err=\"Unauthorized\"").then(|| {
