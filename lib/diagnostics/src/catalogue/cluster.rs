@@ -189,8 +189,8 @@ macro_rules! cluster_rows {
         KindMissing = "C-13" "kind-missing" Fail {
             title: "The API server does not have a kind that a manifest or chart uses.",
             cause: "The CRD of another program is not installed yet, or Kubernetes no longer serves the kind in this version.",
-            remedy: "install what brings the kind first, as the documentation of the chart says, or turn off the part of the chart \
-                that uses it, as its monitoring",
+            remedy: "install what brings the kind first, as the documentation of the chart says; if the same manifests bring it, \
+                apply them again. Or turn off the part of the chart that uses it, as its monitoring",
             commands: ["kubectl get crds", "kubectl api-resources"],
             links: ["https://kubernetes.io/docs/reference/using-api/deprecation-guide/"],
         }

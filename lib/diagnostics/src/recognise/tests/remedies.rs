@@ -164,6 +164,11 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "get crds",
     ),
     (
+        r#"resource mapping not found for name: "config" namespace: "metallb-system" from "./": no matches for kind "IPAddressPool" in version "metallb.io/v1beta1""#,
+        "if the same manifests bring it, apply them again",
+        "`apiVersion`",
+    ),
+    (
         r#"error: resource mapping not found for name: "x" namespace: "" from "a.yaml": no matches for kind "IngressRoute" in version "traefik.containo.us/v1alpha1""#,
         "traefik.io/v1alpha1",
         "turn off",
