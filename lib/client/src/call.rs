@@ -92,7 +92,7 @@ pub fn is_terminating(status: &Status) -> bool {
         .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
 }
 
-/// The same, where "not there" is an answer.
+/// As [`call`], where "not there" is an answer.
 ///
 /// # Errors
 /// As [`call`], without [`CallError::NotFound`].
