@@ -7,10 +7,10 @@
 //!
 //! Guarantee: until the new kernel is proven, nothing that a regular start reads is changed.
 
-pub mod boot_files;
 pub mod packages;
 pub mod record;
 pub mod refusals;
+pub mod trial_files;
 
 /// What an administrator does where no trial is possible.
 const BY_HAND: &str = "install it while you can reach this board: sudo apt-get upgrade";

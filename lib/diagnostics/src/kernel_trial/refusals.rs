@@ -1,7 +1,7 @@
 //! Why a host cannot try a kernel.
 
 use super::BY_HAND;
-use super::boot_files::{DIRECTORY, kept_text};
+use super::trial_files::{DIRECTORY, kept_text};
 use crate::config_txt::BOOT_DIR;
 use crate::next_boot::{BootFile, NextBoot};
 use crate::package_update::plan::UpgradeRefusal;
@@ -120,7 +120,7 @@ pub fn also(installed: &[String]) -> Option<UpgradeRefusal> {
 mod tests {
     use super::*;
     use crate::finding::Place;
-    use crate::kernel_trial::boot_files::trial_text;
+    use crate::kernel_trial::trial_files::trial_text;
     use crate::next_boot::StagedFile;
     use crate::text_file::TextFile;
 

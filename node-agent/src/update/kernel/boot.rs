@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
 use weaver_diagnostics::config_txt::{self, BOOT_DIR, ConfigTxt, FILE, Hardware, Included};
-use weaver_diagnostics::kernel_trial::boot_files::{
+use weaver_diagnostics::kernel_trial::trial_files::{
     DIRECTORY, KernelNames, TRYBOOT, TreeNames, TrialFile, TrialSource, kept_text, names, takes_directory,
     trial_text,
 };

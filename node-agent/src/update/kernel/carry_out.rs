@@ -5,9 +5,9 @@ use std::fs;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use weaver_diagnostics::config_txt::BOOT_DIR;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::kernel_trial::boot_files::{TRYBOOT, names};
 use weaver_diagnostics::kernel_trial::record::{KernelTrial, TrialPhase, TrialStep};
 use weaver_diagnostics::kernel_trial::refusals::also;
+use weaver_diagnostics::kernel_trial::trial_files::{TRYBOOT, names};
 use weaver_diagnostics::package_update::record::{UpdateRecord, UpgradePhase};
 use weaver_host::durable_file::if_there;
 

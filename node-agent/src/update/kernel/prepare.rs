@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use weaver_diagnostics::config_txt::FILE;
-use weaver_diagnostics::kernel_trial::boot_files::{
-    KernelNames, TRYBOOT, TrialFile, TrialSource, files as trial_files, names, takes_directory,
-    trial_cmdline, trial_text,
-};
 use weaver_diagnostics::kernel_trial::packages::{follows, nothing_newer, release};
 use weaver_diagnostics::kernel_trial::record::{KernelTrial, TrialPhase};
 use weaver_diagnostics::kernel_trial::refusals::{SeenBoot, also, boot_space, refusals, root_space};
+use weaver_diagnostics::kernel_trial::trial_files::{
+    KernelNames, TRYBOOT, TrialFile, TrialSource, files as trial_files, names, takes_directory,
+    trial_cmdline, trial_text,
+};
 use weaver_diagnostics::package_update::plan::{PackageVersion, UpgradeRefusal};
 use weaver_host::durable_file::if_there;
 

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use anyhow::anyhow;
-use weaver_diagnostics::kernel_trial::boot_files::{files, trial_cmdline};
+use weaver_diagnostics::kernel_trial::trial_files::{files, trial_cmdline};
 use weaver_diagnostics::package_update::plan::UpgradeRefusal;
 
 use super::*;
