@@ -367,17 +367,29 @@ fn the_page_of_conditions_has_each_type() {
     assert_eq!(table(&page, TABLES_OF_CONDITIONS[0].1), types);
 }
 
+/// A text of one word that begins with a capital is a reason.
+fn is_reason(text: &&str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text.chars().all(|c| c.is_ascii_alphabetic())
+}
+
+#[test]
+fn the_page_of_conditions_lists_each_reason_of_a_target_and_no_other() {
+    // The states, which that file names too; `Synced` is a reason as well.
+    let states = ["Conflict", "Failed", "Waiting"];
+    let source = source();
+    let said = texts(&source["sync/status.rs"]).filter(is_reason).filter(|text| !states.contains(text));
+    let reasons: BTreeSet<String> = said.map(str::to_owned).collect();
+    let page = file("docs/reference/conditions.md");
+    assert_eq!(table(&page, "\n| reason of target | state | means |"), reasons);
+}
+
 #[test]
 fn the_page_of_conditions_lists_each_reason_and_no_other() {
     let source = source();
     let makers =
         source.iter().filter(|(_, text)| text.contains("Verdict::new(")).map(|(path, _)| path.as_str());
     assert_eq!(makers.collect::<Vec<_>>(), SAY_REASONS);
-    // A text of one word that begins with a capital is a reason there.
-    let is_reason = |text: &&str| {
-        text.starts_with(|first: char| first.is_ascii_uppercase())
-            && text.chars().all(|c| c.is_ascii_alphabetic())
-    };
     let said = SAY_REASONS.iter().flat_map(|path| texts(&source[*path])).filter(is_reason);
     let page = file("docs/reference/conditions.md");
     let reasons: BTreeSet<String> = said.map(str::to_owned).collect();
