@@ -10,7 +10,8 @@ use tokio::time::timeout;
 /// A call that has no answer by then has failed. Watches are not bound by it.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a failed call means to the caller.
+/// What a failed call means to a program that may try again. [`Refusal`](crate::Refusal) distinguishes more, for a text
+/// to a user.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CallError {
     /// 403: a missing right, or a quota, a policy, a Terminating namespace. Only a review can tell which.
