@@ -1,7 +1,7 @@
 //! Tokens of one tenant account: minted by `TokenRequest`, renewed early, dropped when refused.
 //!
 //! A [`TokenSlot`] holds at most one token. Callers that need one while none is fresh share a single request
-//! (the slot's lock is held across it). Renewal is due at 80 % of the *returned* lifetime, counted from
+//! (the slot's lock is held across it). Renewal is due at 70 to 80 % of the *returned* lifetime, counted from
 //! receipt on a monotonic clock, so a wrong wall clock on either side does no harm. While a renewal fails, a
 //! token that still lives is used on.
 
