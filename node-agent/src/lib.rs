@@ -8,6 +8,22 @@
 //! with `--systemd` the same report, and in the cluster the manifests built into it, its node's `NodeReport` and three
 //! labels of its Node; a known bad state keeps the gate shut, an unknown one never counts as bad; a verdict that turns
 //! bad after the gate opened is reported and stops nothing.
+//!
+//! | modules | for |
+//! |---|---|
+//! | `args`, `host_args` | the commands and their flags |
+//! | `host_root`, `host`, `facts`, `boot_files`, `k3s_files`, `k3s_version`, `override_file` | read the host; nothing is judged there |
+//! | `host_checks`, `checks` | the list of checks before k3s starts; the same with the API server |
+//! | `probe`, `join`, `k3d`, `slowness` | ask the API server, the server that is joined, the clusters of k3d |
+//! | `findings`, `report`, `node_report`, `node_verdicts`, `serving_report`, `boot_steps`, `rounding`, `publish` | what was found: gathered, shown, in the report and the `NodeReport` |
+//! | `preflight_gate`, `k3s_block`, `clock_wait`, `offline_start`, `dummy_interface` | `preflight --gate`: whether k3s may start |
+//! | `run` | whether the operator may start; its credentials; the definitions |
+//! | `boot_config` | `boot-config`: the host as `weaver.toml` asks |
+//! | `repair`, `upgrade`, `update`, `backup`, `data_disk` | the commands that change the host: boot files and names, k3s, our packages and the kernel, the state of k3s, its disk |
+//! | `card_page` | `page`: the last report for browsers |
+//! | `copy_proof` | a copy that proves the operator after an upgrade |
+//! | `fat_file`, `node_lock`, `systemctl`, `timer_record`, `record_version` | what these share: writes to the boot partition, one change at a time, systemd, records |
+//! | `files`, `schemas` | lists for the documentation |
 
 use std::io::Write as _;
 

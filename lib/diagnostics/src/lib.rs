@@ -1,9 +1,25 @@
 //! Facts in, findings out.
 //!
-//! Everything the node agent (and later the user's tool) judges is decided
-//! here, from plain values: no file is read, no connection is made, no clock
-//! is asked. Each module takes what a reader collected and returns findings
-//! with a stable code, a severity, evidence and a remedy.
+//! What the node agent and `weaver` judge is decided here, from plain values: no file is read, no connection is made, no
+//! clock is asked. Each module takes what a reader collected and returns findings with a stable code, a severity,
+//! evidence and a remedy.
+//!
+//! | modules | about |
+//! |---|---|
+//! | [`catalogue`], [`finding`], [`finding_text`], [`reported_findings`], [`overrides`], [`exit_code`] | findings: the row of each code, what one says, how it is shown, read and overridden |
+//! | [`recognise`], [`tokens`] | what other programs print: which code it is, and which secrets are removed from it |
+//! | [`host`], [`power`] | checks of the host before k3s starts |
+//! | [`memory_cgroup`], [`kernel_cmdline`], [`cmdline_repair`], [`kept_cmdline`] | the memory controller and its parameter: what a line says, what is wrong, how it is repaired |
+//! | [`next_boot`], [`config_txt`] | which command line the next boot takes |
+//! | [`k3s_config`], [`k3s_unit`], [`kubelet_config`], [`kubelet_flags`], [`containerd_template`], [`registries_yaml`] | the files and flags by which k3s and its parts run |
+//! | [`serving`], [`san`], [`name_repair`], [`future_ca`] | the names in the API server's certificate, and its dates |
+//! | [`kubeconfig`], [`kubeconfig_export`] | whether a kubeconfig can be used; making one for another machine |
+//! | [`reach`], [`laptop`] | the path from a user's machine to the API server |
+//! | [`join`], [`k3d`], [`registry`], [`ingress`], [`image_archive`] | a node that joins, clusters of k3d, a registry of one's own, an Ingress, archives of images |
+//! | [`weaver_toml`] | the settings of the card: faults, and the plan for the host |
+//! | [`k3s_upgrade`], [`package_update`], [`kernel_trial`], [`node_backup`], [`data_disk`], [`when`] | plans and records of what the node agent changes over days: k3s, our packages, the kernel, backups, the disk |
+//! | [`announcement`], [`version_gap`] | what a node says of itself; parts that are too old for each other |
+//! | [`text_file`], [`shell`], [`yaml_node`], [`yaml_text`] | texts with their place |
 //!
 //! Guarantees: no input makes these functions panic; what cannot be judged is
 //! `unknown`, never `fail`; of the files of k3s and of kubeconfigs, where the
