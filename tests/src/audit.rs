@@ -1,4 +1,5 @@
-//! What the API server's audit log must say of every scenario, whatever else it tests.
+//! What the API server's audit log must say of every scenario, whatever else it tests; and what no log of a program may
+//! have: a token ([`holds_no_token`]).
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
