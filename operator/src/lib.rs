@@ -5,7 +5,7 @@
 //! - [`watch`]: what wakes us: what is kept of the tenants' watches, and the watch on namespaces.
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
 //! - [`service_token`]: the same for Secrets that are kept filled with tokens.
-//! - [`scope`]: which namespaces are served.
+//! - [`scope`]: which namespaces are served; [`args`]: the flags.
 //! - [`controller`]: what both controllers share, and `controllers`: how they are set up; [`run`] wires all of it.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`install`]: a Job that puts our kinds into the cluster and renews the webhook's certificate.

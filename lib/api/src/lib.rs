@@ -26,7 +26,8 @@
 //! | [`pattern`] | patterns of names: what one may be, and what it matches |
 //! | [`ownership`] | ownership labels and annotations of copies: whose copy an object is |
 //! | [`lease`] | what the operator's Lease says, and who else would lead |
-//! | [`minting`] | the Role by which the operator may act as an account |
+//! | [`minting`] | the Role by which the operator may act as an account; tokens are minted by `weaver-tenant` |
+//! | [`template`] | names and labels of what is generated in a number |
 //! | [`crds`], [`reference`], [`schema`] | the definitions, and what they say of each field |
 //! | [`v1alpha1`], [`convert`] | the deprecated version, and how versions are kept alike |
 //! | [`webhook`] | where the conversion webhook is, and what it answers |

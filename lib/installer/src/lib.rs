@@ -14,6 +14,7 @@
 //! - [`nodes`]: what nodes may write, and the policy that limits each to its own.
 //! - [`guard`]: what the policies have in common.
 //! - [`migrate`](fn@migrate): rewrites stored objects, then says so in the definition.
+//! - `write`: one write, with its precondition; `served`: waits for the API server; `report`: what is said of each step.
 //! - [`log_code`]: the code of each log record.
 //!
 //! Nothing here deletes anything. Each step compares first, carries the version that it read as its

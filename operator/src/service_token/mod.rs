@@ -1,11 +1,11 @@
 //! Service tokens: a Secret that is kept filled with fresh tokens of accounts of its namespace.
 //!
-//! Pure: [`plan`] (which tokens are minted, which stay, which leave), [`accounts`] (which accounts are made
-//! and removed), [`size`] (whether the tokens fit), [`secret`] (what the Secret looks like), [`outcome`]
-//! (what follows from a reconciliation), [`status`] (a reconciliation as the status).
+//! Pure: [`plan`] (which tokens are minted and when, which stay, which leave), [`why`] (for which reasons), [`accounts`]
+//! (which accounts are made and removed), [`size`] (whether the tokens fit), [`secret`] (what the Secret looks like),
+//! [`outcome`] (what follows from a reconciliation), [`status`] (a reconciliation as the status).
 //!
 //! Thin: [`fill`] (mints and writes), [`generate`] (makes and removes accounts), [`work`] (one resource),
-//! [`reconcile`] (what this kind brings to the frame of each).
+//! [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is remembered between reconciliations).
 //!
 //! The Secret is read and written as the tenant's own account, and is deleted with its resource, which owns it.
 //! Tokens are minted by the operator, for accounts whose owner has agreed by a label; those of accounts that

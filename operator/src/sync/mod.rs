@@ -8,9 +8,10 @@
 //!
 //! Thin: [`execute`] (one target, by [`write`]), [`fan_out`] (all of them), [`progress`] (how far that is),
 //! [`sources`] (which there are), [`merging`] (several as one), [`work`] (one resource), [`cleanup`] (a deleted one),
-//! [`events`], [`stale_copies`] (finding copies that are not wanted any more), [`watches`], [`finalizer`], [`kinds`]
-//! (which the API server serves), [`reconcile`] (what this kind adds to the reconcile loop), [`state`] (what is
-//! remembered between reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
+//! [`events`], [`stale_copies`] (finding copies that are not wanted any more) and `remove` (one of them), [`watches`],
+//! [`finalizer`], [`kinds`] (which the API server serves), [`reconcile`] (what this kind adds to the reconcile loop),
+//! [`state`] (what is remembered between reconciliations), [`reactions`] (which changes of namespaces cause a
+//! reconciliation) and [`access_checks`] (whose rights are asked for before one of these).
 
 pub mod access_checks;
 pub mod backoff;

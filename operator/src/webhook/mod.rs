@@ -4,7 +4,7 @@
 //! or a lost lease never stop conversion, without which the API server can neither list nor write objects at the other
 //! version. What it needs is one file, which the installer writes.
 //!
-//! - [`answer`] has the two paths and says why a request is refused.
+//! - [`answer`] has the two paths; [`refusal`] says why a request is refused.
 //! - [`leaf`] has the certificate, read again when it is replaced.
 //! - [`arrival`] has the bodies while they arrive, and their memory.
 //! - [`serve`] has TLS and what clients may have; the connections are [`weaver_host::http_server`]'s.
