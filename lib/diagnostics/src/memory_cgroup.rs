@@ -27,10 +27,9 @@ use crate::{
 
 use self::disable::{absent_where_only_disable_works, disable_pending, inert_parameters};
 pub use self::facts::{CgroupFacts, Controller, EXTRA_CMDLINE, PROC_CMDLINE};
-use self::generator::lost;
 pub use self::parts::knows_cgroup_enable;
 use self::parts::{
-    at, disabled, is_on, needs_enable, read_files, reboot_needed, repaired_by, seen_running,
+    at, disabled, is_on, lost, needs_enable, read_files, reboot_needed, repaired_by, seen_running,
     without_controller,
 };
 

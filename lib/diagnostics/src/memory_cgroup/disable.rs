@@ -1,8 +1,10 @@
 //! `cgroup_disable=memory`, which Debian's kernel obeys wherever it is, in each file where it may be.
 
 use super::facts::{CgroupFacts, EXTRA_CMDLINE};
-use super::generator::{self, lost};
-use super::parts::{at, disabled, knows_cgroup_enable, read_files, reboot_needed, repaired_by, seen_running};
+use super::generator;
+use super::parts::{
+    at, disabled, knows_cgroup_enable, lost, read_files, reboot_needed, repaired_by, seen_running,
+};
 use crate::{
     cmdline_repair::{Need, Repair, repair},
     finding::{Code, Command, Finding, Place, Remedy},

@@ -2,19 +2,14 @@
 //! that it appends.
 
 use super::facts::{CgroupFacts, EXTRA_CMDLINE};
+use super::parts::lost;
 use crate::{
     cmdline_repair::{self, Need, Repair},
-    finding::{Code, FileChange, Finding, Place, Remedy},
+    finding::{FileChange, Finding, Place, Remedy},
     kernel_cmdline::{MemorySetting, lines, memory_setting},
 };
 
 pub(super) const LATER: &str = "after the system has rewritten cmdline.txt, as each kernel update does";
-
-/// The controller is there, and will be gone.
-pub(super) fn lost(when: &str) -> Finding {
-    let message = format!("the memory controller is available now and will be missing {when}");
-    Finding::new(Code::MemoryCgroupLostAtBoot, message)
-}
 
 /// The change that has the generator enable the controller; `None` where there is none, or it does already.
 pub(super) fn repair(facts: &CgroupFacts) -> Option<Repair> {

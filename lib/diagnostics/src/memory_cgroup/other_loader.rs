@@ -1,8 +1,7 @@
 //! Where GRUB or U-Boot hands the parameters to the kernel: their files are judged, and left to those who write them.
 
 use super::facts::{CgroupFacts, PROC_CMDLINE};
-use super::generator::lost;
-use super::parts::{disabled, is_on, is_raspberrys, needs_enable, seen_running, without_controller};
+use super::parts::{disabled, is_on, is_raspberrys, lost, needs_enable, seen_running, without_controller};
 use crate::{
     finding::{Code, Command, Finding, Place, Remedy, Severity},
     kernel_cmdline::{MemorySetting, memory_setting},

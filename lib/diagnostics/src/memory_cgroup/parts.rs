@@ -67,6 +67,12 @@ pub(super) fn without_controller() -> Finding {
     )
 }
 
+/// The controller is there, and will be gone.
+pub(super) fn lost(when: &str) -> Finding {
+    let message = format!("the memory controller is available now and will be missing {when}");
+    Finding::new(Code::MemoryCgroupLostAtBoot, message)
+}
+
 pub(super) fn disabled() -> Finding {
     Finding::new(Code::MemoryCgroupDisabled, "the memory controller is turned off by cgroup_disable=memory")
 }
