@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use procfs_core::process::MountInfo;
 use weaver_diagnostics::host::storage::MOUNTS;
 use weaver_diagnostics::text_file::TextFile;
 
@@ -169,13 +170,9 @@ impl HostRoot {
         let directory = UNSEEN.into_iter().find(|directory| here.starts_with(directory))?;
         // `30 25 0:26 /systemd/inaccessible/dir /home ro - tmpfs tmpfs rw`
         let mounts = fs::read_to_string(self.real(MOUNTS)).ok()?;
-        let mut mounted = mounts.lines().rev().filter_map(|line| {
-            let mut fields = line.split(' ').skip(3);
-            let (of, at) = (fields.next()?, fields.next()?);
-            (at == directory).then_some(of)
-        });
-        let of = mounted.next()?;
-        IN_ITS_PLACE.iter().any(|place| of.contains(place)).then(|| directory.into())
+        let mut mounts = mounts.lines().rev().filter_map(|line| MountInfo::from_line(line).ok());
+        let mount = mounts.find(|mount| mount.mount_point == Path::new(directory))?;
+        IN_ITS_PLACE.iter().any(|place| mount.root.contains(place)).then(|| directory.into())
     }
 
     #[must_use]
