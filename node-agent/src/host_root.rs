@@ -10,6 +10,7 @@ use std::{
 };
 
 use procfs_core::process::MountInfo;
+use weaver_diagnostics::hidden::{OF_USERS, TEMPORARY};
 use weaver_diagnostics::host::storage::MOUNTS;
 use weaver_diagnostics::text_file::TextFile;
 
@@ -19,8 +20,7 @@ pub const LIMIT: u64 = 256 * 1024;
 /// Links that are followed from one to the next.
 const LINKS: usize = 8;
 
-/// What a unit of ours may not see, and what systemd mounts there then.
-const UNSEEN: [&str; 5] = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
+/// What systemd mounts where a unit of ours may not see what is there.
 const IN_ITS_PLACE: [&str; 2] = ["/systemd/inaccessible/", "/systemd-private-"];
 
 /// Why a file could not be read as text.
@@ -167,7 +167,8 @@ impl HostRoot {
         }
         let (top, real) = (fs::canonicalize(&self.0).ok()?, fs::canonicalize(nearest).ok()?);
         let here = Path::new("/").join(real.strip_prefix(top).ok()?);
-        let directory = UNSEEN.into_iter().find(|directory| here.starts_with(directory))?;
+        let directory =
+            OF_USERS.into_iter().chain(TEMPORARY).find(|directory| here.starts_with(directory))?;
         // `30 25 0:26 /systemd/inaccessible/dir /home ro - tmpfs tmpfs rw`
         let mounts = fs::read_to_string(self.real(MOUNTS)).ok()?;
         let mut mounts = mounts.lines().rev().filter_map(|line| MountInfo::from_line(line).ok());

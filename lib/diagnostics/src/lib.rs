@@ -9,6 +9,7 @@
 //! | [`catalogue`], [`finding`], [`finding_text`], [`reported_findings`], [`overrides`], [`exit_code`] | findings: the row of each code, what one says, how it is shown, read and overridden |
 //! | [`recognise`], [`tokens`] | what other programs print: which code it is, and which secrets are removed from it |
 //! | [`host`], [`power`] | checks of the host before k3s starts |
+//! | [`hidden`] | what our units do not see of the host |
 //! | [`memory_cgroup`], [`kernel_cmdline`], [`cmdline_repair`], [`kept_cmdline`] | the memory controller and its parameter: what a line says, what is wrong, how it is repaired |
 //! | [`next_boot`], [`config_txt`] | which command line the next boot takes |
 //! | [`k3s_config`], [`k3s_unit`], [`kubelet_config`], [`kubelet_flags`], [`containerd_template`], [`registries_yaml`] | the files and flags by which k3s and its parts run |
@@ -36,6 +37,7 @@ pub mod exit_code;
 pub mod finding;
 pub mod finding_text;
 pub mod future_ca;
+pub mod hidden;
 pub mod host;
 pub mod image_archive;
 pub mod ingress;

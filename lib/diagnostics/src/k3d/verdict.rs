@@ -6,15 +6,13 @@ use std::path::Path;
 use super::cluster::{Container, Gateway, K3dCluster, NotChosen};
 use crate::{
     finding::{Code, Command, Finding, Place, Remedy, Severity, UnitAction},
+    hidden::{OF_USERS, TEMPORARY},
     san::{ServingName, is_inner},
     shell::quoted,
 };
 
 /// Starts after which a container that runs is not left alone: a healthy server is started once.
 const RESTARTS: u32 = 3;
-/// What `ProtectHome=` in the agent's unit hides, and what `PrivateTmp=`.
-const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
-const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Drop-ins of the agent's unit.
 const DROP_INS: &str = "/etc/systemd/system/weaver-node-agent.service.d";
 
@@ -78,8 +76,8 @@ fn drop_in(socket: &str) -> Option<Remedy> {
     let is_around = |directory: &str| Path::new(path).starts_with(directory);
     let shows = if TEMPORARY.into_iter().any(is_around) {
         "PrivateTmp=no".to_owned()
-    } else if HIDDEN.into_iter().any(is_around) {
-        let others: Vec<_> = HIDDEN.into_iter().filter(|&directory| !is_around(directory)).collect();
+    } else if OF_USERS.into_iter().any(is_around) {
+        let others: Vec<_> = OF_USERS.into_iter().filter(|&directory| !is_around(directory)).collect();
         format!("ProtectHome=no\\nInaccessiblePaths=-{}", others.join(" -"))
     } else {
         return None;

@@ -4,6 +4,7 @@
 
 use super::READ_UNITS;
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
+use crate::hidden::TEMPORARY;
 use crate::k3s_unit::Setting;
 use crate::serving;
 use crate::shell::quoted;
@@ -56,7 +57,7 @@ pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
 /// What lets the agent's units read what is in a directory that they do not see.
 #[must_use]
 pub fn show_hidden(directory: &str) -> Remedy {
-    let (what, setting, file) = if matches!(directory, "/tmp" | "/var/tmp") {
+    let (what, setting, file) = if TEMPORARY.contains(&directory) {
         ("what others have in /tmp and /var/tmp", "PrivateTmp=no", "50-tmp.conf")
     } else {
         ("the directories of users", "ProtectHome=read-only", "50-home.conf")
