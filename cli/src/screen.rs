@@ -4,7 +4,7 @@
 //! text have no effect; an unchanged picture is not written again. After a resize the terminal is cleared, since the
 //! position of the old lines is not known. Failure: as for everything that is printed, see [`crate::stdout`].
 
-use console::{Term, truncate_str};
+use console::{Term, measure_text_width, truncate_str};
 use weaver_diagnostics::finding_text::clean;
 use weaver_host::platform;
 
@@ -73,8 +73,14 @@ impl Screen {
 /// As they fit on a terminal of this size. Its last column stays free: some terminals wrap a line that fills it.
 fn fitting(lines: &[String], size: ScreenSize) -> Vec<String> {
     let columns = size.columns.saturating_sub(1);
-    let lines = lines.iter().take(size.lines());
-    lines.map(|line| truncate_str(clean(line).trim_end(), columns, "…").into_owned()).collect()
+    lines.iter().take(size.lines()).map(|line| cut(clean(line).trim_end(), columns)).collect()
+}
+
+/// As much of a line as is not wider. `truncate_str` adds up characters, and an emoji with the selector of its coloured
+/// form is wider than its characters: then it is cut shorter.
+fn cut(line: &str, columns: usize) -> String {
+    let mut cuts = (0..=columns).rev().map(|columns| truncate_str(line, columns, "…"));
+    cuts.find(|cut| measure_text_width(cut) <= columns).unwrap_or_default().into_owned()
 }
 
 /// What is written to show these lines, which fit.
@@ -150,15 +156,27 @@ mod tests {
         assert_eq!(text, lines);
     }
 
+    #[test]
+    fn an_emoji_that_is_wider_than_its_characters_is_cut_by_what_it_takes() {
+        for emoji in ["🕯\u{fe0f}", "☺\u{fe0f}", "1\u{fe0f}\u{20e3}"] {
+            let line = emoji.repeat(30);
+            for columns in 1..40 {
+                let shown = &fitting(std::slice::from_ref(&line), ScreenSize { rows: 2, columns })[0];
+                assert!(measure_text_width(shown) < columns, "{shown:?} is wider than {columns}");
+                assert!(shown.ends_with('…') || columns == 1, "{shown:?}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn what_others_wrote_is_obeyed_by_no_terminal_and_fits(
-            text in any::<String>(), more in "[\u{1b}\u{7}\r\n\u{9b}\u{202e}\u{200b}\u{2028}界🦀é a-z]{0,60}",
+            text in any::<String>(), more in "[\u{1b}\u{7}\r\n\u{9b}\u{202e}\u{200b}\u{2028}界🦀🕯\u{fe0f}é a-z]{0,60}",
             columns in 0u16..80,
         ) {
             for line in fitting(&[text, more], size(9, columns)) {
                 prop_assert!(!line.contains(is_unprintable), "{line:?}");
-                prop_assert!(console::measure_text_width(&line) < usize::from(columns.max(2)), "{line:?}");
+                prop_assert!(measure_text_width(&line) < usize::from(columns.max(2)), "{line:?}");
             }
         }
     }
