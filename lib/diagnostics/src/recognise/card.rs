@@ -266,7 +266,10 @@ pub(super) fn initialising(line: &str, context: &LogContext) -> Option<Details> 
 /// k3s' own words for a disk that it cannot read.
 pub(super) fn of_the_datastore(line: &str) -> Option<Details> {
     let is_of_kine = has_any(line, &["error in txn", "kine", "/registry/", "k3s["]);
-    is_of_kine.then(|| Details::message("k3s cannot read or write its database on the card"))
+    // SQLite's word too for a file that was deleted under it: k3s-io/kine#135.
+    let is_of_the_disk = !line.contains("no such file or directory");
+    (is_of_kine && is_of_the_disk)
+        .then(|| Details::message("k3s cannot read or write its database on the card"))
 }
 
 /// A path of the first partition.
