@@ -221,6 +221,11 @@ pub(super) fn no_root(_: &str) -> Details {
     .hint()
 }
 
+/// The initramfs, as it says so and as it is typed from a screen. rpi-clone#121, rpi-img-builder#33
+pub(super) fn root_absent(line: &str) -> Option<Details> {
+    line.contains("does not exist").then(|| no_root(line))
+}
+
 /// A file system that the check at the start did not dare to repair.
 pub(super) fn unrepaired(line: &str) -> Option<Details> {
     let before = line.get(..line.to_ascii_lowercase().find("unexpected inconsistency")?)?;

@@ -2,6 +2,10 @@
 
 use crate::finding::{Command, Remedy};
 
+/// Of k3s' containerd, where what it has on record and what is on its disk contradict each other.
+pub(super) const CONTAINERD_AWAY: &str =
+    "sudo mv /var/lib/rancher/k3s/agent/containerd /var/lib/rancher/k3s/agent/containerd.broken";
+
 /// What a line says in particular; the catalogue has the rest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Details {

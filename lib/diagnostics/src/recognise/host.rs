@@ -49,6 +49,14 @@ fn missing_controllers(line: &str) -> Option<&str> {
     after(line, "missing controllers: ", &['"', '\n']).map(str::trim)
 }
 
+/// A row of /proc/cgroups, whose last column is 1 where the controller is on. raspberrypi/linux#5933, k3s#9524
+pub(super) fn listed_off(line: &str) -> Option<Details> {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    let ["memory", hierarchy, groups, "0"] = columns[..] else { return None };
+    (is_number(hierarchy) && is_number(groups))
+        .then(|| Details::message("the kernel's memory controller is off, as /proc/cgroups shows"))
+}
+
 /// runc and crun in front of a container with a limit, which the kernel cannot keep.
 pub(super) fn of_a_container(line: &str) -> Option<Details> {
     // Who looks at a container that has just ended finds its files gone, too.

@@ -1,10 +1,10 @@
 //! What is said of images and registries. A registry is another server than the API server, and what is wrong with an
 //! image is not what is wrong with the way to it.
 
-use super::details::{Details, after, has_any, is_plain};
+use super::details::{CONTAINERD_AWAY, Details, after, has_any, is_plain};
 use super::peer::asks_the_api_server;
 use super::{docker, helm, pods, tls};
-use crate::finding::Remedy;
+use crate::finding::{Remedy, STOP_K3S};
 
 /// Ends of an image's name.
 pub(super) const END: &[char] = &[' ', '"', ',', '@', '\''];
@@ -219,6 +219,27 @@ pub(super) fn incomplete(line: &str) -> Option<Details> {
     };
     let details = Details::message("a part of an image is missing in containerd's store on this node");
     Some(details.remedy(remedy.command(format!("sudo k3s crictl pull {image}"))))
+}
+
+/// A layer that containerd has unpacked, and that is gone from its records or from its disk. containerd#3671 and #3369
+pub(super) fn layer_gone(line: &str) -> Option<Details> {
+    let is_gone = line.contains("bucket: not found")
+        || line.contains("/snapshots/") && line.contains("no such file or directory");
+    let image =
+        after(line, "pull and unpack image \"", &['"']).filter(|image| is_image(image)).unwrap_or("IMAGE");
+    is_gone.then(|| {
+        Details::message("a layer of an image, or of one that it is built on, is missing in containerd's store on this node")
+            .advice(
+                "as after a power loss: remove the image, and pull it again. If that does not help, move containerd's directory \
+                 away and reboot: images are pulled again, and those that you imported have to be imported again; volumes and the \
+                 datastore stay. Delete containerd.broken once all runs",
+            )
+            .command(format!("sudo k3s crictl rmi {image}"))
+            .command("# if that does not help:")
+            .command(STOP_K3S)
+            .command(CONTAINERD_AWAY)
+            .command("sudo reboot")
+    })
 }
 
 /// `imagePullPolicy: Never`, most often with an image that Docker built: k3s' containerd does not see those.

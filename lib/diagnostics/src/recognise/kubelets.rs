@@ -8,6 +8,31 @@ const RESTART_AGENT: &str = "sudo systemctl restart k3s-agent";
 
 const PORT: &str = ":10250";
 
+/// Why nothing came back.
+const NO_ANSWER: [&str; 5] = [
+    "no route to host",
+    "i/o timeout",
+    "connection refused",
+    "network is unreachable",
+    "connection timed out",
+];
+
+/// What to see to where `asker` does not reach a kubelet.
+fn let_in(asker: &str, endpoint: &str) -> Remedy {
+    let remedy = Remedy::new(format!(
+        "see which node has this address, and whether it is on, has it still, and lets {asker} in on TCP port 10250"
+    ))
+    .command("kubectl get nodes -o wide");
+    let remedy = match endpoint.strip_suffix(PORT) {
+        Some(address) if is_name(address) => remedy.command(format!("nc -vz {address} 10250")),
+        _ => remedy,
+    };
+    remedy
+        .command("# on that node:")
+        .command(K3S_STATUS_ANYWHERE)
+        .command("weaver explain --journal k3s-agent")
+}
+
 /// metrics-server listens on the kubelet's port too, in a pod; a certificate that is refused is another fault.
 pub(super) fn unreachable(line: &str) -> Option<Details> {
     if has_any(line, &["metrics.k8s.io", "x509: ", "tls: "]) {
@@ -22,31 +47,25 @@ pub(super) fn unreachable(line: &str) -> Option<Details> {
         has_any(line, &["code 500", "code 502", "code 503", "code 504"])
             .then_some("the server has no connection to it")?
     } else {
-        [
-            "no route to host",
-            "i/o timeout",
-            "connection refused",
-            "network is unreachable",
-            "connection timed out",
-        ]
-        .into_iter()
-        .find(|why| line.contains(why))?
+        NO_ANSWER.into_iter().find(|why| line.contains(why))?
     };
-    let remedy = Remedy::new(
-        "see which node has this address, and whether it is on, has it still, and lets the servers in on TCP port 10250",
-    )
-    .command("kubectl get nodes -o wide");
-    let remedy = match endpoint.strip_suffix(PORT) {
-        Some(address) if is_name(address) => remedy.command(format!("nc -vz {address} 10250")),
-        _ => remedy,
-    };
-    let remedy = remedy
-        .command("# on that node:")
-        .command(K3S_STATUS_ANYWHERE)
-        .command("weaver explain --journal k3s-agent");
-    let details = Details::message(format!("the kubelet at {endpoint} is not reached: {why}")).remedy(remedy);
+    let details = Details::message(format!("the kubelet at {endpoint} is not reached: {why}"))
+        .remedy(let_in("the servers", endpoint));
     // The API server's own log has it while a node starts, too.
     Some(if line.contains(".go:") { details.hint() } else { details })
+}
+
+/// metrics-server, which asks each kubelet every 15 seconds: of a node that starts again it misses a few answers.
+/// rancher/rke#3556, canonical/k8s-snap#1472, kubernetes-sigs/metrics-server#457
+pub(super) fn not_scraped(line: &str) -> Option<Details> {
+    let why = NO_ANSWER.into_iter().chain(["context deadline exceeded"]).find(|why| line.contains(why))?;
+    let endpoint = after(line, "https://", &['/']).filter(|endpoint| endpoint.ends_with(PORT))?;
+    let remedy = let_in("the other nodes and the network of the pods", endpoint).command("sudo ufw status");
+    Some(
+        Details::message(format!("the kubelet at {endpoint} is asked for figures and not reached: {why}"))
+            .remedy(remedy)
+            .hint(),
+    )
 }
 
 /// k3s makes new certificates for both sides at its start.
@@ -149,6 +168,23 @@ mod tests {
         assert!(commands.iter().any(|command| command.contains("restart k3s-agent")), "{commands:?}");
         assert!(!commands.iter().any(|command| command.contains("kubeconfig")), "{commands:?}");
         assert!(agent_refused(&line("unknown")).is_none());
+    }
+
+    #[test]
+    fn a_kubelet_that_is_asked_for_figures_in_vain_has_to_let_the_pods_in() {
+        let scrape = |address: &str, why: &str| {
+            not_scraped(&format!(
+                r#""Failed to scrape node" err="Get "https://{address}:10250/metrics/resource": {why}" node="pi02""#
+            ))
+        };
+        let details = scrape("192.0.2.42", "dial tcp 192.0.2.42:10250: connect: no route to host").unwrap();
+        assert!(details.is_hint && details.message.unwrap().ends_with("not reached: no route to host"));
+        let remedy = details.remedy.unwrap();
+        assert!(remedy.explain.contains("the network of the pods"), "{}", remedy.explain);
+        assert_eq!(remedy.commands[1].to_string(), "nc -vz 192.0.2.42 10250");
+        let commands = scrape("$(reboot)", "context deadline exceeded").unwrap().remedy.unwrap().commands;
+        assert!(!commands.iter().any(|command| command.contains("reboot")), "{commands:?}");
+        assert_eq!(scrape("192.0.2.42", "remote error: tls: internal error"), None);
     }
 
     #[test]

@@ -185,6 +185,22 @@ pub(super) fn attached_elsewhere(line: &str) -> Details {
         .command("kubectl get nodes")
 }
 
+/// multipathd, which Ubuntu starts, takes each disk that appears, and so that of a volume. longhorn#1819 and #1210
+pub(super) fn taken_on_the_node(line: &str) -> Option<Details> {
+    line.contains("/dev/longhorn/").then(|| {
+        Details::message("a volume of Longhorn is not mounted: its node uses the disk already, most often by multipathd")
+            .advice(
+                "if `lsblk` shows the volume below a disk as `mpath`, turn multipathd off: a Pi has no disk with two paths. On a \
+                 machine that has one, exclude the disks of Longhorn in the section blacklist of /etc/multipath.conf. Then delete \
+                 the pod; a Deployment starts another one",
+            )
+            .command("# on the node:")
+            .command("lsblk")
+            .command("sudo systemctl disable --now multipathd.socket multipathd.service")
+            .hint()
+    })
+}
+
 /// local-path makes the directory of a volume in a pod on the node.
 pub(super) fn helper_pod(_: &str) -> Details {
     Details::message(

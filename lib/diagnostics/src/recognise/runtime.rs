@@ -1,7 +1,7 @@
 //! What k3s says of the containerd that it runs, whose end is no fault where k3s was stopped.
 
 use super::context::LogContext;
-use super::details::{Details, has_any};
+use super::details::{CONTAINERD_AWAY, Details, has_any};
 use crate::finding::{K3S_LOG, STOP_K3S};
 
 /// containerd has ended. k3s kills it where it ends itself, and reports that, too.
@@ -37,7 +37,7 @@ pub(super) fn not_recovered(line: &str) -> Option<Details> {
                  again; volumes and the datastore stay. Delete containerd.broken once all runs",
             )
             .command(STOP_K3S)
-            .command("sudo mv /var/lib/rancher/k3s/agent/containerd /var/lib/rancher/k3s/agent/containerd.broken")
+            .command(CONTAINERD_AWAY)
             .command("sudo reboot")
     })
 }

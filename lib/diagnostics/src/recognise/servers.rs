@@ -228,6 +228,22 @@ pub(super) fn resolver_silent(line: &str) -> Option<Details> {
     )
 }
 
+/// dig and nslookup, in a pod or anywhere else. k3s-ansible#378, k3s#535, rancher#43138
+pub(super) fn no_resolver(_: &str) -> Details {
+    Details::message("no DNS server answers")
+        .advice(
+            "a pod asks CoreDNS: see that it runs, that a firewall on the nodes lets the network of the pods through, and that no \
+             network of a node is part of 10.42.0.0/16 or 10.43.0.0/16. On a node or a laptop, check its network and the servers \
+             in /etc/resolv.conf",
+        )
+        .command("kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide")
+        .command("# on the node, or on the laptop:")
+        .command("ip -brief address")
+        .command("cat /etc/resolv.conf")
+        .command("sudo ufw status")
+        .hint()
+}
+
 /// A program that is typed by hand and ends with the error of client-go: `error: Get "https://pi:6443/api": …`
 pub(super) fn is_bare_error(line: &str) -> bool {
     let line = line.trim_start();

@@ -299,6 +299,7 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
         judged("bad address '", servers::busybox_not_found),
         judged(": nxdomain", servers::nslookup_not_found),
         judged(":53: read udp ", servers::resolver_silent),
+        tells("connection timed out; no servers could be reached", servers::no_resolver),
     ]),
     Code::KubeconfigFallback.printed_as(&[
         judged("localhost:8080", servers::fallback_server),

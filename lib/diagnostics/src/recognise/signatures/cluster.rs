@@ -151,6 +151,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         judged("mount.nfs: ", pods::nfs_fails),
         tells("make sure you have iscsiadm/open-iscsi installed", pods::without_iscsi),
         tells("multi-attach error for volume ", pods::attached_elsewhere),
+        judged("already mounted or mount point busy", pods::taken_on_the_node),
     ]),
     Code::PodDoesNotFit.printed_as(&[
         judged("insufficient memory", pods::does_not_fit),

@@ -81,6 +81,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("back-off pulling image \""),
         judged("blob not found", images::incomplete),
         judged("content digest sha256:", images::incomplete),
+        judged("failed to create snapshot: missing parent ", images::layer_gone),
+        judged("failed to stat parent: stat ", images::layer_gone),
         judged("failed to pull image \"", images::late),
         judged("failed to get sandbox image \"", absent::of_the_sandbox),
     ]),

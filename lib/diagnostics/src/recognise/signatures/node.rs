@@ -17,6 +17,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("memory cgroup not supported on this system"),
         says("the memory cgroup is not enabled."),
         says("cgroups_memory: missing"),
+        judged("memory\t", host::listed_off),
         says("your kernel does not support memory limit capabilities"),
         says("cgroup controller `memory` is not available"),
         says("cannot find memory controller for the current process"),
@@ -87,6 +88,8 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         judged("error dialing backend: ", kubelets::unreachable),
         judged(":10250/containerlogs/", kubelets::unreachable),
         judged("proxy error from ", kubelets::unreachable),
+        insistent(":10250/metrics/resource", 3, kubelets::not_scraped),
+        insistent(":10250/stats/summary", 3, kubelets::not_scraped),
     ]),
     Code::PodAddressesStuck.printed_as(&[
         judged("already has an ip address different from ", node::bridge_address),

@@ -183,6 +183,19 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "if it is still missing, apply",
         "try again",
     ),
+    // The twelfth try: what containerd lost in a power loss, what multipathd took, and whose server of names is silent.
+    // containerd#3369, longhorn#1210, k3s-ansible#378.
+    (
+        r#"failed to pull and unpack image "a/b:1": failed to unpack image on snapshotter overlayfs: failed to stat parent: stat /var/lib/rancher/k3s/agent/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/112/fs: no such file or directory"#,
+        "sudo k3s crictl rmi a/b:1",
+        "/snapshots/",
+    ),
+    (
+        "mount: /var/lib/kubelet/pods/2/volumes/kubernetes.io~csi/pvc-6/mount: /dev/longhorn/pvc-6 already mounted or mount point busy",
+        "multipathd.socket",
+        "local-path",
+    ),
+    (";; connection timed out; no servers could be reached", "app=kube-dns", "/etc/hosts"),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
