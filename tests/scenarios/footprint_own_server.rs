@@ -1,5 +1,5 @@
 //! Objects that are not copied cost the operator nothing, many sources of a tenant one watch, and at a start what is in
-//! sync one read.
+//! sync one read, or many copies one list.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use weaver_tests::alone::OwnOperator;
 use weaver_tests::memory::ProcessMemory;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::eventually;
+use weaver_tests::world::{World, eventually};
 
 /// Fluctuation of the memory of a working operator, MiB.
 const SLACK: f64 = 8.0;
@@ -92,6 +92,27 @@ async fn own_server_the_sources_of_a_tenant_with_many_syncs_are_watched_as_one_w
     world.finish().await;
 }
 
+fn program(event: &Value) -> String {
+    event["userAgent"].as_str().unwrap_or_default().to_owned()
+}
+
+/// All that have asked the API server for anything.
+fn programs(world: &World) -> BTreeSet<String> {
+    world.audit.events().iter().map(program).collect()
+}
+
+/// What an operator that is none of those `before` has asked of `ConfigMap`s by this `verb`.
+fn asked(world: &World, before: &BTreeSet<String>, verb: &str) -> Vec<String> {
+    let is_asked = |event: &&Value| {
+        event["verb"] == verb
+            && event["objectRef"]["resource"] == "configmaps"
+            && program(event).starts_with("weaver-operator/")
+            && !before.contains(&program(event))
+    };
+    let events = world.audit.events();
+    events.iter().filter(is_asked).map(|event| event["requestURI"].to_string()).collect()
+}
+
 /// From the API server's memory: a watch has shown them before.
 #[tokio::test]
 async fn own_server_a_start_reads_a_source_and_a_copy_that_are_in_sync_and_not_from_the_database() {
@@ -99,20 +120,9 @@ async fn own_server_a_start_reads_a_source_and_a_copy_that_are_in_sync_and_not_f
     let world = alone.world("start");
     let (_, foo) = world.synced().await;
     alone.operator.kill();
-    let agent = |event: &Value| event["userAgent"].as_str().unwrap_or_default().to_owned();
-    let before: BTreeSet<String> = world.audit.events().iter().map(agent).collect();
+    let before = programs(&world);
     alone.restart_operator();
-    let reads = || {
-        let is_read = |event: &&Value| {
-            event["verb"] == "get"
-                && event["objectRef"]["resource"] == "configmaps"
-                && agent(event).starts_with("weaver-operator/")
-                && !before.contains(&agent(event))
-        };
-        let events = world.audit.events();
-        let uris = events.iter().filter(is_read).map(|event| event["requestURI"].to_string());
-        uris.collect::<Vec<_>>()
-    };
+    let reads = || asked(&world, &before, "get");
     eventually("the resource was reconciled", || async {
         let metrics = alone.operator.metrics().await;
         let settled = metrics.value(r#"weaver_reconciliations_total{result="settled"}"#);
@@ -123,5 +133,38 @@ async fn own_server_a_start_reads_a_source_and_a_copy_that_are_in_sync_and_not_f
     // A watch that comes up late causes another look at the source.
     let of_copies = reads.iter().filter(|uri| uri.contains(&format!("/{foo}/"))).count();
     assert!(of_copies == 1 && reads[..2].iter().all(|uri| uri.contains("resourceVersion=")), "{reads:?}");
+    world.finish().await;
+}
+
+/// What someone has changed while no operator ran is read, and made good.
+#[tokio::test]
+async fn own_server_a_start_reads_many_copies_that_are_in_sync_by_one_list() {
+    const TARGETS: usize = 12;
+    let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
+    let world = alone.world("listed");
+    let team = world.tenant().await;
+    world.grant_everywhere(&team, &TARGET).await;
+    let targets = world.namespaces("many", TARGETS).await;
+    let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.sync(&team, "sync", world.spec(&team, &targets)).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    alone.operator.kill();
+    let before = programs(&world);
+    world.config_map(targets[0], "settings", &[("a", "theirs")]).await;
+    alone.restart_operator();
+    world.holds(targets[0], "settings", &[("a", "1")]).await;
+    eventually("the copies were listed and the resource reconciled", || async {
+        let metrics = alone.operator.metrics().await;
+        let settled = metrics.value(r#"weaver_reconciliations_total{result="settled"}"#);
+        let lists = asked(&world, &before, "list");
+        let of_one = lists.iter().filter(|uri| uri.contains("sync-uid%3D")).count();
+        if settled > 0 && of_one == 1 { Ok(()) } else { Err((settled, lists)) }
+    })
+    .await;
+    let reads = asked(&world, &before, "get");
+    let is_expected =
+        |uri: &String| [team.as_str(), targets[0]].iter().any(|at| uri.contains(&format!("/{at}/")));
+    assert!(reads.iter().all(is_expected), "{reads:?}");
     world.finish().await;
 }

@@ -254,6 +254,11 @@ pub async fn whole(kind: ObjectKind) -> Option<SemaphorePermit<'static>> {
     limit.acquire().await.ok()
 }
 
+/// Waits until a list of ConfigMaps or Secrets may be read whole, which may have as much as eight of the largest.
+pub(super) async fn whole_list() -> Option<SemaphorePermit<'static>> {
+    CONFIGURATION.acquire_many(8).await.ok()
+}
+
 /// Reads an object. Where a watch has `shown` a state of it, what is read is that or a newer one: an API server has it
 /// in memory, and the newest of all in its database alone.
 pub(super) async fn look(objects: &Api<Object>, name: &str, shown: Option<&str>) -> kube::Result<Object> {

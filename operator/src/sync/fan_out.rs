@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, stream};
+use kube::api::Api;
 use tokio::time::Instant;
 use weaver_api::kind::ObjectKind;
 
@@ -14,13 +15,14 @@ use super::Context;
 use super::backoff;
 use super::declared::Declares;
 use super::execute::{self, CopyChange, Mode, TargetState};
+use super::listed;
 use super::progress::FanOutProgress;
 use super::state::{ResumeAt, SyncState};
 use super::watches::SyncWatches;
 use crate::metrics::CopyWrite;
 use crate::watch::Consent;
 use weaver_copies::copy::DesiredCopy;
-use weaver_copies::object::ObjectKey;
+use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{CopyStep, SeenCopy, Takes, by_metadata};
 use weaver_tenant::TenantClient;
 
@@ -60,6 +62,7 @@ pub async fn fan_out<K: Declares>(
     let now = Instant::now();
     let resume_at = state.resume_at.take().filter(|at| at.source == job.source);
     let order = in_order(desired, resume_at.as_ref().map(|at| at.namespace.as_str()));
+    verify(context, state, job, &order).await;
     let tries = stream::iter(order.clone())
         .enumerate()
         .map(|(begun, namespace)| {
@@ -120,6 +123,39 @@ pub async fn fan_out<K: Declares>(
     state.resume_at = next.map(|namespace| ResumeAt { source: job.source.to_owned(), namespace });
     let is_whole = state.resume_at.is_none();
     (outcomes, is_whole)
+}
+
+/// Learns which copies are in sync, where nothing is known of many, as after a start. One list does for all of them
+/// where the account watches those of all namespaces.
+async fn verify<K: Declares>(
+    context: &Context<K>,
+    state: &mut SyncState,
+    job: CopyJob<'_>,
+    order: &[String],
+) {
+    let is_of_all = state.watches.are_everywhere() && job.copy.kind.is_of_config_map_sync();
+    if order.len() < listed::MANY || !is_of_all {
+        return;
+    }
+    let now = Instant::now();
+    let unread = |namespace: &String| {
+        let key = job.copy.object_key(namespace);
+        let tenant = &job.tenant.account.namespace;
+        if state.verified.contains_key(&key)
+            || state.backoffs.backed_off(&key, &job.copy.digest, now).is_some()
+            || !context.namespaces.serves(namespace)
+            || context.namespaces.consent(namespace, tenant, job.source_namespace) != Consent::Given
+        {
+            return None;
+        }
+        let seen = state.watches.see(&key);
+        let is_read = by_metadata(job.copy, &seen, None) == CopyStep::Inspect;
+        let version = seen.version().filter(|_| is_read)?.to_owned();
+        Some((key, version))
+    };
+    let shown = order.iter().filter_map(unread).collect();
+    let copies: Api<Object> = job.tenant.all(&job.copy.kind);
+    state.verified.extend(listed::in_sync(&copies, job.copy, &shown).await);
 }
 
 /// Of other kinds each object may be read whole, and few may be at once ([`execute::whole`]): one resource takes a

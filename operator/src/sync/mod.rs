@@ -6,12 +6,13 @@
 //! [`verdicts`] and [`source_verdicts`] (its work as conditions), [`needed`] (rights), [`status`] (as a whole
 //! status), [`backoff`] (when a target is tried again), [`cleanup_verdict`] (how long a deleted one waits).
 //!
-//! Thin: [`execute`] (one target, by [`write`]), [`fan_out`] (all of them), [`progress`] (how far that is),
-//! [`sources`] (which there are), [`merging`] (several as one), [`work`] (one resource), [`cleanup`] (a deleted one),
-//! [`events`], [`stale_copies`] (finding copies that are not wanted any more) and `remove` (one of them), [`watches`],
-//! [`finalizer`], [`kinds`] (which the API server serves), [`reconcile`] (what this kind adds to the reconcile loop),
-//! [`state`] (what is remembered between reconciliations), [`reactions`] (which changes of namespaces cause a
-//! reconciliation) and [`access_checks`] (whose rights are asked for before one of these).
+//! Thin: [`execute`] (one target, by [`write`]), [`fan_out`] (all of them), [`listed`] (many that are in sync, by one
+//! list), [`progress`] (how far that is), [`sources`] (which there are), [`merging`] (several as one), [`work`] (one
+//! resource), [`cleanup`] (a deleted one), [`events`], [`stale_copies`] (finding copies that are not wanted any more)
+//! and `remove` (one of them), [`watches`], [`finalizer`], [`kinds`] (which the API server serves), [`reconcile`]
+//! (what this kind adds to the reconcile loop), [`state`] (what is remembered between reconciliations), [`reactions`]
+//! (which changes of namespaces cause a reconciliation) and [`access_checks`] (whose rights are asked for before one
+//! of these).
 
 pub mod access_checks;
 pub mod backoff;
@@ -23,6 +24,7 @@ pub mod execute;
 pub mod fan_out;
 pub mod finalizer;
 pub mod kinds;
+mod listed;
 pub mod merging;
 mod needed;
 pub mod outcome;

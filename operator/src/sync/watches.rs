@@ -148,10 +148,15 @@ impl SyncWatches {
 
     async fn may_be_everywhere(&self, tenant: &TenantClient, spec: &ValidSync) -> bool {
         // Where it could not be asked, what is open stays open.
-        let open = || self.copies.contains_key(&None);
         let kind = resource(spec.source_kind);
-        let allowed = tenant.access.sees_all(&kind, None).await.unwrap_or_else(|_| open());
+        let allowed = tenant.access.sees_all(&kind, None).await.unwrap_or_else(|_| self.are_everywhere());
         allowed && tenant.access.may_fit(&kind, None)
+    }
+
+    /// Is one watch on the copies in all namespaces?
+    #[must_use]
+    pub fn are_everywhere(&self) -> bool {
+        self.copies.contains_key(&None)
     }
 
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.
