@@ -47,11 +47,19 @@ async fn own_server_configmaps_that_no_one_copies_cost_no_memory() {
     world.finish().await;
 }
 
+async fn watches(alone: &OwnOperator, wanted: fn(u64) -> bool) {
+    eventually("the number of watches", || async {
+        let all = alone.operator.metrics().await.sum("weaver_watches");
+        if wanted(all) { Ok(()) } else { Err(all) }
+    })
+    .await;
+}
+
 /// Without the right to see all of its namespace, the tenant has a watch on each source again.
 #[tokio::test]
 async fn own_server_the_sources_of_a_tenant_with_many_syncs_are_watched_as_one_while_it_may_see_them_all() {
     const SYNCS: usize = 30;
-    let (alone, _wire) = OwnOperator::behind_wire(&["--watch", "5"]).await;
+    let (mut alone, _wire) = OwnOperator::behind_wire(&["--watch", "5"]).await;
     let world = alone.world("many");
     let team = world.tenant().await;
     world.grant(&team, &team, &["get", "list", "watch"]).await;
@@ -63,17 +71,20 @@ async fn own_server_the_sources_of_a_tenant_with_many_syncs_are_watched_as_one_w
         spec["source"]["name"] = json!(name);
         world.sync(&team, name, spec).await;
     }
-    let watches = async |wanted: fn(u64) -> bool| {
-        eventually("the number of watches", || async {
-            let all = alone.operator.metrics().await.sum("weaver_watches");
-            if wanted(all) { Ok(()) } else { Err(all) }
-        })
-        .await;
-    };
     for name in &names {
         world.holds(&foo, name, &[("a", "1")]).await;
     }
-    watches(|all| all <= 20).await;
+    watches(&alone, |all| all <= 20).await;
+    alone.operator.kill();
+    alone.restart_operator();
+    // When the first of them begins, the others wait: none has a watch of its own before there are many.
+    eventually("each is reconciled, with one watch on the sources and one on the copies", || async {
+        let metrics = alone.operator.metrics().await;
+        let settled = metrics.value(r#"weaver_reconciliations_total{result="settled"}"#);
+        let all = metrics.sum("weaver_watches");
+        if settled >= SYNCS as u64 && all == 2 { Ok(()) } else { Err((settled, all)) }
+    })
+    .await;
     for name in [&names[0], &names[SYNCS - 1]] {
         world.config_map(&team, name, &[("a", "2")]).await;
         world.holds(&foo, name, &[("a", "2")]).await;
@@ -83,7 +94,7 @@ async fn own_server_the_sources_of_a_tenant_with_many_syncs_are_watched_as_one_w
                         "verbs": ["get", "list", "watch"]}]);
     world.grant_rules(&team, &team, "target", one_by_one).await;
     // Another is on the copies.
-    watches(|all| all > SYNCS as u64).await;
+    watches(&alone, |all| all > SYNCS as u64).await;
     for name in [&names[0], &names[SYNCS - 1]] {
         world.condition(&team, name, "Authorized", "True", "Allowed").await;
         world.config_map(&team, name, &[("a", "3")]).await;

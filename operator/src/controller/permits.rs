@@ -71,6 +71,14 @@ impl Permits {
         self.0.lock().waiting()
     }
 
+    /// How many resources of this kind and namespace wait for a permit, as far as `most`.
+    #[must_use]
+    pub fn waiting_of(&self, noun: &str, namespace: &str, most: usize) -> usize {
+        let inner = self.0.lock();
+        let waiting = inner.tenants.get(namespace).into_iter().flat_map(|tenant| tenant.waiting.keys());
+        waiting.filter(|(of, _)| *of == noun).take(most).count()
+    }
+
     /// A permit, if the limits allow it. Else the resource is woken by `wake` when one is kept for it.
     pub fn enter(&self, key: PermitKey, wake: impl FnOnce() + Send + 'static) -> Option<Permit> {
         self.reclaim();
@@ -263,6 +271,9 @@ mod tests {
         let other = queue.enter("other", 0);
         assert!(other.is_some(), "no one else waits");
         assert_eq!(queue.permits.waiting(), 1_000, "each waits once");
+        let of = |noun, tenant, most| queue.permits.waiting_of(noun, tenant, most);
+        assert_eq!([of("sync", "slow", 2_000), of("sync", "slow", 16)], [1_000, 16]);
+        assert_eq!([of("token", "slow", 16), of("sync", "other", 16), of("sync", "none", 16)], [0, 0, 0]);
         assert_eq!(queue.permits.reconciliations().running, MOST_OF_ONE + 1);
         held.pop();
         assert_eq!(queue.woken(), ["slow/10"]);

@@ -28,7 +28,7 @@ pub struct SyncWatches {
 }
 
 /// So many watches of one tenant are worth a look at whether the account may see the whole namespace of its sources.
-const MANY: usize = 16;
+pub const MANY: usize = 16;
 
 /// What of the sources' namespace is watched; all of it, where it `may_be_all`.
 fn selectors(spec: &ValidSync, may_be_all: bool) -> Vec<WatchSelector> {
@@ -53,10 +53,10 @@ pub struct Joined {
 
 impl SyncWatches {
     /// Opens those that are needed for copies in `targets`, keeps those it has, leaves the others, and waits until all
-    /// are settled.
+    /// are settled. `waiting` of the tenant's syncs are to follow, as after a start, and are to need watches too.
     pub async fn join(
         &mut self,
-        set: &WatchSet,
+        (set, waiting): (&WatchSet, usize),
         namespaces: &Namespaces,
         sync: &ResourceRef,
         tenant: &TenantClient,
@@ -84,7 +84,7 @@ impl SyncWatches {
             };
             let on_source = |selector| key(Some(spec.source_namespace.clone()), selector);
             let may_be_all = may_show_all_sources
-                && may_see_sources(set, tenant, spec, &on_source(WatchSelector::All)).await;
+                && may_see_sources((set, waiting), tenant, spec, &on_source(WatchSelector::All)).await;
             let mut had = std::mem::take(&mut self.sources);
             for selector in selectors(spec, may_be_all) {
                 let key = on_source(selector);
@@ -251,10 +251,15 @@ impl SyncWatches {
 }
 
 /// Is the sources' namespace to be watched as a whole, by `all`? A watch that others of the tenant's have costs nothing.
-async fn may_see_sources(set: &WatchSet, tenant: &TenantClient, spec: &ValidSync, all: &WatchKey) -> bool {
+async fn may_see_sources(
+    (set, waiting): (&WatchSet, usize),
+    tenant: &TenantClient,
+    spec: &ValidSync,
+    all: &WatchKey,
+) -> bool {
     let (kind, namespace) = (resource(spec.source_kind), Some(spec.source_namespace.as_str()));
     let is_open = set.is_open(all);
-    (is_open || set.watches_of(&tenant.account.namespace) >= MANY)
+    (is_open || set.watches_of(&tenant.account.namespace) + waiting >= MANY)
         && tenant.access.may_fit(&kind, namespace)
         && tenant.access.sees_all(&kind, namespace).await.unwrap_or(is_open)
 }
