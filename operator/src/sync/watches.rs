@@ -73,6 +73,12 @@ impl SyncWatches {
         // So that it ends: what is found out counts for the rest of this call, whether it is remembered or not.
         let (mut may_show_all_sources, mut may_be_everywhere) = (true, true);
         loop {
+            // First: who may see all namespaces need not be asked about that of the sources.
+            let is_everywhere = may_be_everywhere && self.may_be_everywhere(tenant, spec).await;
+            let on_source = |selector| key(Some(spec.source_namespace.clone()), selector);
+            let may_be_all = may_show_all_sources
+                && may_see_sources((set, waiting), tenant, spec, &on_source(WatchSelector::All)).await;
+            // Nothing is awaited between this and the watches: one that comes up unawaited has its users reconciled.
             let mut beyond = Vec::new();
             let mut open = |had: Option<Interest>, key: WatchKey| {
                 let had = had.filter(|open| *open.key() == key);
@@ -82,9 +88,6 @@ impl SyncWatches {
                 }
                 joined
             };
-            let on_source = |selector| key(Some(spec.source_namespace.clone()), selector);
-            let may_be_all = may_show_all_sources
-                && may_see_sources((set, waiting), tenant, spec, &on_source(WatchSelector::All)).await;
             let mut had = std::mem::take(&mut self.sources);
             for selector in selectors(spec, may_be_all) {
                 let key = on_source(selector);
@@ -93,7 +96,6 @@ impl SyncWatches {
             }
             drop(had);
             self.wait_for_sources(spec);
-            let is_everywhere = may_be_everywhere && self.may_be_everywhere(tenant, spec).await;
             let wanted: Vec<Option<String>> = if is_everywhere {
                 vec![None]
             } else {
@@ -262,4 +264,73 @@ async fn may_see_sources(
     (is_open || set.watches_of(&tenant.account.namespace) + waiting >= MANY)
         && tenant.access.may_fit(&kind, namespace)
         && tenant.access.sees_all(&kind, namespace).await.unwrap_or(is_open)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use futures::{FutureExt as _, StreamExt as _};
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::sleep;
+    use tower::BoxError;
+    use weaver_tenant::token::KubeMinter;
+    use weaver_tenant::{Account, Tenants};
+
+    use super::super::outcome::tests::{spec, valid};
+    use super::*;
+    use crate::watch::{LIMITS, Triggers};
+
+    /// How often rights were asked for.
+    static REVIEWS: AtomicUsize = AtomicUsize::new(0);
+
+    /// An API server that allows everything, says so after a second, and has nothing to list.
+    async fn answer(request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let answer = if path.ends_with("/token") {
+            json!({
+                "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []},
+                "metadata": {"uid": "account", "creationTimestamp": "2020-01-01T00:00:00Z"},
+                "status": {"token": "tenant", "expirationTimestamp": "2020-01-01T01:00:00Z"},
+            })
+        } else if path.ends_with("/selfsubjectaccessreviews") {
+            REVIEWS.fetch_add(1, Ordering::Relaxed);
+            sleep(Duration::from_secs(1)).await;
+            json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {},
+                   "status": {"allowed": true}})
+        } else if query.contains("watch=true") {
+            std::future::pending().await
+        } else {
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "items": [],
+                   "metadata": {"resourceVersion": "1"}})
+        };
+        Ok(Response::new(Body::from(answer.to_string().into_bytes())))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_come_up_for_the_first_time_cost_one_question_and_no_second_reconciliation() {
+        let client = Client::new(tower::service_fn(answer), "default");
+        let minter = KubeMinter::new(client.clone(), Duration::from_hours(1));
+        let tenants = Tenants::new(client, minter, Duration::from_mins(5));
+        let account = Account { namespace: "team-a".into(), name: "sync".into() };
+        let tenant = tenants.client(&account).await.unwrap();
+        let triggers = Triggers::default();
+        let copies = CopyWatches::new(triggers.clone());
+        let set = WatchSet::new(copies, Duration::from_mins(5), Duration::from_mins(1), LIMITS);
+        let (namespaces, spec) = (Namespaces::default(), valid(spec(&["foo"])));
+        let sync = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
+        let mut watches = SyncWatches::default();
+        let joined = watches.join((&set, MANY), &namespaces, &sync, &tenant, &spec, &spec.targets).await;
+        assert!(!joined.blind && watches.are_everywhere());
+        assert_eq!(watches.source_version(&spec, "settings"), Some(String::new()), "its watch is up");
+        let selectors: Vec<_> = watches.all().map(|open| open.key().selector.clone()).collect();
+        assert_eq!(selectors, [WatchSelector::All, CopyWatches::selector()]);
+        assert_eq!(REVIEWS.load(Ordering::Relaxed), 2, "list and watch in all namespaces");
+        let mut due = std::pin::pin!(triggers.stream());
+        assert_eq!(due.next().now_or_never().flatten(), None);
+    }
 }
