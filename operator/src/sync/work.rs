@@ -316,18 +316,16 @@ impl<K: Declares> SyncRun<'_, K> {
         merged: Option<&SourceWork>,
     ) {
         let copies = || {
-            let of = |source: &SourceWork| {
-                let copies = source.targets.clone().into_iter();
-                let name = source.copy_name.clone();
-                copies.map(move |(namespace, copy)| (ObjectKey::of_copy(&self.spec, &namespace, &name), copy))
-            };
-            copied(sources, merged).flat_map(of)
+            copied(sources, merged).flat_map(|source| {
+                source.targets.iter().map(move |(namespace, copy)| (namespace, &source.copy_name, copy))
+            })
         };
-        if copies().any(|(_, copy)| written(&copy).is_some()) {
+        if copies().any(|(_, _, copy)| written(copy).is_some()) {
             state.common.rate_limit.spend();
         }
-        let conflicts = copies().filter(|(_, copy)| matches!(copy, TargetState::Conflict(_)));
-        state.watches.wait_for(&conflicts.map(|(object_key, _)| object_key).collect::<Vec<_>>());
+        let conflicts = copies().filter(|(_, _, copy)| matches!(copy, TargetState::Conflict(_)));
+        let keys = conflicts.map(|(namespace, name, _)| ObjectKey::of_copy(&self.spec, namespace, name));
+        state.watches.wait_for(&keys.collect::<Vec<_>>());
     }
 
     /// Copies what was made of the sources of these `versions`.
