@@ -115,6 +115,40 @@ fn names(of: &[&str]) -> Vec<String> {
     of.iter().map(|name| (*name).to_owned()).collect()
 }
 
+#[tokio::test]
+async fn who_may_not_list_is_not_asked_whether_it_may_watch() {
+    /// What is granted, and what is asked for.
+    const CASES: [(&[&str], &[&str]); 4] = [
+        (&[], &["list"]),
+        (&["watch"], &["list"]),
+        (&["list"], &["list", "watch"]),
+        (&["list", "watch"], &["list", "watch"]),
+    ];
+    for (granted, expected) in CASES {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let record = asked.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let record = record.clone();
+            async move {
+                let body = request.into_body().collect_bytes().await?;
+                let mut review: serde_json::Value = serde_json::from_slice(&body)?;
+                let verb =
+                    review["spec"]["resourceAttributes"]["verb"].as_str().unwrap_or_default().to_owned();
+                review["status"] = json!({"allowed": granted.contains(&verb.as_str())});
+                record.lock().push(verb);
+                Ok::<_, BoxError>(Response::new(Body::from(review.to_string().into_bytes())))
+            }
+        });
+        let client = Client::new(service, "default");
+        let share = MemoryBudget::new(REMEMBERED).share("team-a");
+        let cache = AccessCache::new(move || client.clone(), Duration::from_mins(5), share);
+        for _ in 0..2 {
+            assert_eq!(cache.sees_all(&of_core("secrets"), None).await.unwrap(), granted.len() == 2);
+        }
+        assert_eq!(*asked.lock(), expected, "{granted:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_question_that_fails_loses_no_other_answer() {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
