@@ -38,19 +38,46 @@ pub const OWN_REASONS: [&str; 5] = [ADOPTED, COPY_ORPHANED, MINTED, REPLACED, TA
 /// How many events one tenant may cause in other namespaces, each hour.
 const ABROAD: u32 = 50;
 
+/// How many events one [`Recorder`] sends. It keeps each for six minutes, some 3 KiB, to count it if it comes again; and
+/// who makes and deletes resources decides how many there are.
+const OF_ONE_RECORDER: u32 = 1_024;
+
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
+    client: Client,
+    current: Arc<Mutex<CurrentRecorder>>,
     abroad: Arc<Mutex<Allowance>>,
+}
+
+struct CurrentRecorder {
+    recorder: Recorder,
+    sent: u32,
+}
+
+impl CurrentRecorder {
+    fn new(client: Client) -> Self {
+        let reporter = Reporter { controller: "weaver-operator".into(), instance: None };
+        Self { recorder: Recorder::new(client, reporter), sent: 0 }
+    }
 }
 
 impl Events {
     /// Sent by the operator itself, with `client`.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        let reporter = Reporter { controller: "weaver-operator".into(), instance: None };
+        let current = Arc::new(Mutex::new(CurrentRecorder::new(client.clone())));
         let abroad = Arc::new(Mutex::new(Allowance::new(ABROAD)));
-        Self { recorder: Recorder::new(client, reporter), abroad }
+        Self { client, current, abroad }
+    }
+
+    /// Sends the next event. What an earlier one has sent is an event of its own if it comes again.
+    fn recorder(&self) -> Recorder {
+        let mut current = self.current.lock();
+        if current.sent == OF_ONE_RECORDER {
+            *current = CurrentRecorder::new(self.client.clone());
+        }
+        current.sent += 1;
+        current.recorder.clone()
     }
 
     /// May one more event be sent to another namespace about what a resource in the namespace `tenant` caused?
@@ -60,7 +87,8 @@ impl Events {
     }
 
     pub async fn tell(&self, event: &Event, about: &ObjectReference) {
-        match call(self.recorder.publish(event, about)).await {
+        let recorder = self.recorder();
+        match call(recorder.publish(event, about)).await {
             Ok(()) => {}
             // The operator's own right is missing, which would not be visible otherwise.
             Err(CallError::Forbidden(status)) if !is_terminating(&status) => {
@@ -115,8 +143,11 @@ pub fn turned(before: &[Condition], now: &[Condition], action: &str) -> Option<E
 
 #[cfg(test)]
 mod tests {
+    use http::{Method, Request, Response};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
+    use kube::client::Body;
+    use tower::BoxError;
     use weaver_api::conditions::{ORDER, Truth, Verdict, fold};
 
     use super::*;
@@ -150,5 +181,31 @@ mod tests {
         let long = ready(Truth::False, "TargetsFailed", &"ä".repeat(20_000));
         let note = turned(&[], &long, "Sync").unwrap().note.unwrap();
         assert!(note.len() <= 1_024, "{}", note.len());
+    }
+
+    #[tokio::test]
+    async fn an_event_that_comes_again_is_counted_and_after_a_thousand_others_not_remembered() {
+        let asked = Arc::<Mutex<Vec<Method>>>::default();
+        let methods = asked.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            methods.lock().push(request.method().clone());
+            async {
+                let answer = r#"{"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {}}"#;
+                Ok::<_, BoxError>(Response::new(Body::from(answer.as_bytes().to_vec())))
+            }
+        });
+        let events = Events::new(Client::new(service, "default"));
+        let tell = async |name: String| {
+            let about = ObjectReference { name: Some(name), ..ObjectReference::default() };
+            events.tell(&event(EventType::Normal, MINTED, "Mint", ""), &about).await;
+        };
+        tell("a".to_owned()).await;
+        tell("a".to_owned()).await;
+        assert_eq!(*asked.lock(), [Method::POST, Method::PATCH]);
+        for number in 0..OF_ONE_RECORDER {
+            tell(number.to_string()).await;
+        }
+        tell("a".to_owned()).await;
+        assert_eq!(asked.lock().last(), Some(&Method::POST));
     }
 }
