@@ -98,7 +98,7 @@ impl Permits {
     pub fn forget(&self, key: &PermitKey) {
         self.change(|inner| {
             if let Some(tenant) = inner.tenants.get_mut(&key.1.namespace) {
-                tenant.waiting.remove(key);
+                tenant.forget(key);
             }
             if inner.called.remove(key).is_some() {
                 inner.give_back(&key.1.namespace);
@@ -214,6 +214,15 @@ const fn may_have_another(given: usize, of_one: usize) -> bool {
 }
 
 impl TenantPermits {
+    /// Of those that do not wait any more the order has never many more than of the others: while all permits are in
+    /// use, who makes and deletes resources would decide how many.
+    fn forget(&mut self, key: &PermitKey) {
+        self.waiting.remove(key);
+        if self.order.len() > self.waiting.len() * 2 + 64 {
+            self.order.retain(|key| self.waiting.contains_key(key));
+        }
+    }
+
     fn next(&mut self) -> Option<(PermitKey, Wake)> {
         loop {
             let key = self.order.pop_front()?;
@@ -334,5 +343,20 @@ mod tests {
         tokio::time::advance(KEPT + Duration::from_secs(1)).await;
         assert!([16, 17].map(|name| queue.enter("a", name).is_some()).iter().all(|entered| *entered));
         assert_eq!(queue.permits.waiting(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_made_and_deleted_while_its_tenant_is_at_the_limit_does_not_stay_in_the_order() {
+        let queue = Queue::default();
+        let held: Vec<_> = (0..MOST_OF_ONE).map(|name| queue.enter("a", name)).collect();
+        assert!(queue.enter("a", 10).is_none());
+        for name in 100..1_100 {
+            assert!(queue.enter("a", name).is_none());
+            queue.permits.forget(&key("a", name));
+        }
+        let order = queue.permits.0.lock().tenants["a"].order.len();
+        assert!(order < 100, "{order}");
+        drop(held);
+        assert_eq!(queue.woken(), ["a/10"]);
     }
 }
