@@ -148,12 +148,15 @@ impl OperatorWatches {
         });
         // A namespace without the RoleBinding yet is skipped; it does not delay the others.
         let (known, forgetting, permits) = (states.clone(), states.clone(), permits.clone());
+        let gone_now = triggers.clone();
         let resources = one(parts.collect(), is_refused)
             .reflect(writer)
             .inspect_ok(move |event| {
                 if let Event::Delete(gone) = event {
                     forgetting.forget(gone.meta().uid.as_deref().unwrap_or_default());
                     permits.forget(&(K::NOUN, ResourceRef::of(gone)));
+                    // kube keeps for each when it is due next, in a day perhaps, and forgets what is due and not there.
+                    gone_now.fire(ResourceRef::of(gone));
                 }
             })
             .applied_objects()
@@ -337,9 +340,59 @@ mod tests {
     use http::{Request, Response};
     use kube::client::Body;
     use kube::core::Status;
+    use kube::runtime::controller::Action;
     use parking_lot::Mutex;
+    use serde_json::{Value, json};
     use tokio::time::{Instant, sleep};
     use tower::BoxError;
+
+    fn token(version: &str) -> Value {
+        let metadata =
+            json!({"namespace": "team-a", "name": "token", "uid": "u", "resourceVersion": version});
+        json!({"apiVersion": "weaver.example.com/v1beta1", "kind": "ServiceToken", "metadata": metadata})
+    }
+
+    /// An API server with one `ServiceToken`, which is deleted after a second.
+    fn with_a_deletion() -> Client {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let query = request.uri().query().unwrap_or_default();
+            let answer = match (query.contains("watch=true"), query.contains("resourceVersion=1")) {
+                (false, _) => {
+                    let metadata = json!({"resourceVersion": "1"});
+                    json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": [token("1")]})
+                }
+                (true, true) => {
+                    sleep(Duration::from_secs(1)).await;
+                    json!({"type": "DELETED", "object": token("2")})
+                }
+                (true, false) => std::future::pending().await,
+            };
+            Ok::<_, BoxError>(Response::new(Body::from(format!("{answer}\n").into_bytes())))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_resource_that_is_deleted_is_forgotten_before_it_would_have_been_due() {
+        const DAY: Duration = Duration::from_hours(24);
+        let (length, health) = (Duration::from_mins(4), ProcessHealth::default());
+        let watches = OperatorWatches::new(with_a_deletion(), OperatorScope::Everywhere, length, health);
+        let (triggers, states) = (Triggers::default(), Arc::default());
+        let (controller, _) = watches.controller::<ServiceToken>(
+            &triggers,
+            &CancellationToken::new(),
+            is_read_of_token,
+            &states,
+            &Permits::default(),
+        );
+        let again = |_, _| async { Ok::<_, std::fmt::Error>(Action::requeue(DAY)) };
+        let results = controller.run(again, |_, _, _| Action::requeue(DAY), Arc::new(()));
+        let (mut results, begun) = (std::pin::pin!(results), Instant::now());
+        assert!(results.next().await.is_some_and(|reconciled| reconciled.is_ok()));
+        let gone = results.next().await;
+        assert!(matches!(gone, Some(Err(controller::Error::ObjectNotFound(_)))), "{gone:?}");
+        assert!(begun.elapsed() < DAY / 2, "{:?}", begun.elapsed());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_start_asks_for_one_object_of_each_kind_and_for_all_kinds_at_once() {
