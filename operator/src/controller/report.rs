@@ -42,13 +42,12 @@ impl<S> Default for Reported<S> {
 
 impl<S: ReportedStatus> Reported<S> {
     /// The status that the object has. A reconciliation that is handed the state of the reconciliation before
-    /// has it from a cache that has not seen the write yet; `read` is what that cache shows.
+    /// has it from a cache that has not seen the write yet; `read` is what that cache shows. Once it shows another
+    /// state, what was written is kept there, and here no more: a status may have half a mebibyte.
     #[must_use]
-    pub fn before(&self, version: Option<&str>, read: S) -> S {
-        match &self.written {
-            Some((judged, written)) if judged.as_deref() == version => written.clone(),
-            _ => read,
-        }
+    pub fn before(&mut self, version: Option<&str>, read: S) -> S {
+        self.written.take_if(|(judged, _)| judged.as_deref() != version);
+        self.written.as_ref().map_or(read, |(_, written)| written.clone())
     }
 
     /// Is `now` to be written? Each try that fails may do so in other words: with a port, an id or a time of someone
@@ -133,6 +132,8 @@ mod tests {
         tokio::time::advance(pause).await;
         assert!(is_due(&reported, (1, "port 1"), (1, "port 2"), true));
         assert_eq!(reported.before(Some("7"), status(0, "old")), status(1, "port 1"), "the cache is behind");
+        assert!(reported.written.is_some());
         assert_eq!(reported.before(Some("8"), status(3, "new")), status(3, "new"));
+        assert!(reported.written.is_none(), "the cache has it");
     }
 }
