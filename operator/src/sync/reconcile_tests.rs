@@ -122,6 +122,27 @@ async fn a_resource_with_more_targets_than_there_may_be_watches_is_reported_once
     }
 }
 
+/// Who writes a selector decides how long it is, and a watch has it in memory.
+#[tokio::test]
+async fn the_selector_of_a_watch_counts_as_what_watches_keep() {
+    let limits = WatchLimits { bytes: 3_000, ..LIMITS };
+    for (more, is_polled) in [(0, false), (30, true)] {
+        let world = SyncWorld::limited(Duration::ZERO, Duration::from_mins(5), limits).await;
+        let mut labels = json!({"share": "true"});
+        for number in 0..more {
+            labels[format!("x{number}")] = json!("x".repeat(63));
+        }
+        world.put("team-a", "settings", "settings", &json!({"labels": labels}));
+        let mut selecting = spec(&["foo"]);
+        selecting["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": labels}});
+        world.create(&selecting, &[]);
+        world.settle().await;
+        let authorized = world.condition("Authorized");
+        let message = authorized["message"].as_str().unwrap();
+        assert_eq!(message.contains("1 namespaces are polled"), is_polled, "{authorized}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_a_sync_has_all_rights_asked_again_but_not_in_a_loop() {
     let world = SyncWorld::remembering(Duration::ZERO, Duration::from_mins(5)).await;

@@ -14,7 +14,7 @@ pub type NamespacedName = (String, String);
 pub struct WatchLimits {
     /// How many watches. Those that are refused count as well: each is tried again and again.
     pub watches: usize,
-    /// What all of them may keep, in bytes.
+    /// What all of them may keep, in bytes; label selectors, which may be long, count as well.
     pub bytes: usize,
     /// What one of them may keep, in bytes. Who may write where it watches decides how much it shows; the rest is left
     /// for the others.
@@ -23,7 +23,7 @@ pub struct WatchLimits {
     pub lists: usize,
 }
 
-/// A thousand watches of 40 KiB each, 16 MiB kept by all and 10 by one, four lists.
+/// A thousand watches, 16 MiB kept by all and 10 by one, four lists.
 impl Default for WatchLimits {
     fn default() -> Self {
         Self { watches: 1_024, bytes: 16 << 20, bytes_each: 10 << 20, lists: 4 }
@@ -54,6 +54,23 @@ impl Share {
     /// reveals nothing about namespaces.
     pub fn has_most_watches(&self) -> bool {
         self.watches.load(Ordering::Relaxed) >= self.limits.watches
+    }
+
+    /// May the selector of one more watch take so many bytes?
+    pub fn may_take(&self, selector: usize) -> bool {
+        selector == 0 || self.bytes.load(Ordering::Relaxed) + selector <= self.limits.bytes
+    }
+
+    /// One more watch, whose selector takes so many bytes.
+    pub fn add(&self, selector: usize) {
+        self.watches.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(selector, Ordering::Relaxed);
+    }
+
+    /// The end of what was [added](Self::add).
+    pub fn remove(&self, selector: usize) {
+        self.watches.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(selector, Ordering::Relaxed);
     }
 }
 

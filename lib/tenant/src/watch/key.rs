@@ -13,6 +13,16 @@ pub enum WatchSelector {
     Name(String),
 }
 
+impl WatchSelector {
+    /// Bytes of a label selector, in the key of the watch and in its requests.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Labels(selector) => 2 * selector.len(),
+            Self::All | Self::Name(_) => 0,
+        }
+    }
+}
+
 /// Identity of a watch. The account's uid is part of it: a recreated account gets new watches.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct WatchKey<D> {

@@ -92,7 +92,7 @@ impl<C: Consumer> WatchSet<C> {
     }
 
     /// Joins the watch `key`, opening it as `tenant` if it is not open; `None` where the accounts of that
-    /// namespace have as many as they may.
+    /// namespace have as many as they may, or keep as much.
     pub fn join(
         &self,
         key: WatchKey<KindOf<C>>,
@@ -104,7 +104,7 @@ impl<C: Consumer> WatchSet<C> {
             watched
         } else {
             let share = self.share(&key.account.namespace);
-            if share.has_most_watches() {
+            if share.has_most_watches() || !share.may_take(key.selector.bytes()) {
                 return None;
             }
             let key = Arc::new(key);
@@ -257,14 +257,14 @@ impl<C: Consumer> Drop for Interest<C> {
 
 impl<C: Consumer> Watched<C> {
     fn new(inner: Arc<Followed<C>>, task: AbortHandle) -> Self {
-        inner.share.watches.fetch_add(1, Ordering::Relaxed);
+        inner.share.add(inner.key.selector.bytes());
         Self { inner, task }
     }
 }
 
 impl<C: Consumer> Drop for Watched<C> {
     fn drop(&mut self) {
-        self.inner.share.watches.fetch_sub(1, Ordering::Relaxed);
+        self.inner.share.remove(self.inner.key.selector.bytes());
         self.task.abort();
     }
 }
