@@ -18,6 +18,7 @@ use weaver_api::conditions::{PAUSED, READY};
 use weaver_api::v1beta1::{ConfigMapSyncStatus, MAX_GENERATED, ResourceSync, ServiceTokenSpec};
 use weaver_tenant::watch::WatchState;
 
+use crate::controller::kept::is_whole;
 use crate::controller::pause::Pause;
 use crate::health::{self, HealthReport, LeaderReport, Leadership, OwnWatch, ProcessHealth};
 use crate::lease::fence::Fence;
@@ -147,7 +148,7 @@ fn snapshot(leads: &Leads) -> Gauges {
     let waiting = (desired - synced - failed - conflicts).max(0);
     let mut token_resources = ByReady::default();
     let (mut fresh, mut missing) = (0_i64, 0_i64);
-    for guarded in tokens.store.state() {
+    for guarded in tokens.store.state().into_iter().filter(|guarded| is_whole(guarded)) {
         let status = guarded.0.as_ref().ok().and_then(|token| token.status.as_ref());
         token_resources.count(status.map(|status| status.conditions.as_slice()));
         // Also those that were never reconciled, but not paused ones.
@@ -171,9 +172,10 @@ fn snapshot(leads: &Leads) -> Gauges {
     }
 }
 
-/// Shows `count` the status of each resource that asks for copies, if it has one.
+/// Shows `count` the status of each resource that asks for copies, if it has one. Those of which only the name is kept
+/// are left out: what their status is would be a read of each.
 fn each_status<K: Declares>(context: &Context<K>, count: &mut impl FnMut(Option<&ConfigMapSyncStatus>)) {
-    for guarded in context.store.state() {
+    for guarded in context.store.state().into_iter().filter(|guarded| is_whole(guarded)) {
         count(guarded.0.as_ref().ok().and_then(HasStatus::status));
     }
 }

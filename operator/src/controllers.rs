@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, VersionMatch};
 use kube::core::object::HasStatus;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
@@ -16,17 +15,14 @@ use kube::runtime::reflector::Store;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{Controller, WatchStreamExt as _, reflector};
 use kube::{Client, Resource};
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::OPERATOR_NAMESPACE;
-use weaver_api::convert;
-use weaver_api::ownership::{
-    LONGEST_MARK, PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_SOURCE_ANNOTATION,
-};
-use weaver_api::schema::is_reserved;
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync, ServiceToken};
 use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 
+use crate::controller::kept::{KeptResources, keep_what_is_read};
 use crate::controller::kind::Reconcile;
 use crate::controller::permits::Permits;
 use crate::controller::state::States;
@@ -124,13 +120,12 @@ impl OperatorWatches {
     }
 
     /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind: with those labels
-    /// and annotations only whose keys are read (`is_read`). What is gone is forgotten in `states`, and an event that
-    /// shows nothing but a status of ours causes no reconciliation.
-    pub fn controller<K: Reconcile>(
+    /// and annotations only whose keys are read, and of resources that do not fit into memory the name. What is gone is
+    /// forgotten in `states`, and an event that shows nothing but a status of ours causes no reconciliation.
+    pub fn controller<K: Reconcile + Serialize>(
         &self,
         triggers: &Triggers,
         stop: &CancellationToken,
-        is_read: fn(&str) -> bool,
         states: &Arc<States<K::Memory>>,
         permits: &Permits,
     ) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
@@ -139,11 +134,13 @@ impl OperatorWatches {
         let parts = namespaces.iter().map(Option::as_deref).enumerate().map(|(number, namespace)| {
             let asked = WatchRequests::of(K::url_path(&(), namespace), None);
             let heartbeat = self.heartbeat::<K>(asked, number, namespaces.len());
+            let mut kept = KeptResources::default();
             with_backoff(
                 watcher::watcher(api(&self.client, namespace), self.config(PAGE)),
                 WatchBackoff::up_to(LONGEST_PAUSE),
             )
-            .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))
+            .modify(|resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), K::is_read))
+            .map_ok(move |event| kept.keep(event))
             .inspect_ok(move |_| heartbeat.seen_event())
         });
         // A namespace without the RoleBinding yet is skipped; it does not delay the others.
@@ -213,32 +210,6 @@ fn is_news<K: Reconcile>(known: &States<K::Memory>, resource: &DeserializeGuard<
     let entry = known.entry(uid, &ResourceRef::of(resource));
     let status = resource.0.as_ref().ok().and_then(HasStatus::status);
     entry.own_status.lock().is_news(resource.meta(), status)
-}
-
-/// Takes out what fills memory and is never read here: what other tools and people wrote.
-fn keep_what_is_read(meta: &mut ObjectMeta, is_read: fn(&str) -> bool) {
-    for map in [&mut meta.labels, &mut meta.annotations].into_iter().flatten() {
-        map.retain(|key, _| is_read(key));
-    }
-    for (_, value) in meta.annotations.iter_mut().flatten().filter(|(key, _)| MARKS.contains(&key.as_str())) {
-        value.truncate(value.floor_char_boundary(LONGEST_MARK));
-        value.shrink_to_fit();
-    }
-}
-
-/// Annotations of our own kinds of which no more than the beginning is of interest.
-const MARKS: [&str; 3] = [PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_SOURCE_ANNOTATION];
-
-/// Of a sync: what this operator reads.
-#[must_use]
-pub fn is_read_of_sync(key: &str) -> bool {
-    MARKS.contains(&key) || key == convert::ANNOTATION
-}
-
-/// Of a `ServiceToken`: the same, and what its Secret gets.
-#[must_use]
-pub fn is_read_of_token(key: &str) -> bool {
-    is_read_of_sync(key) || !is_reserved(key)
 }
 
 /// Several watches as one; one is itself.
@@ -378,13 +349,8 @@ mod tests {
         let (length, health) = (Duration::from_mins(4), ProcessHealth::default());
         let watches = OperatorWatches::new(with_a_deletion(), OperatorScope::Everywhere, length, health);
         let (triggers, states) = (Triggers::default(), Arc::default());
-        let (controller, _) = watches.controller::<ServiceToken>(
-            &triggers,
-            &CancellationToken::new(),
-            is_read_of_token,
-            &states,
-            &Permits::default(),
-        );
+        let (stop, permits) = (CancellationToken::new(), Permits::default());
+        let (controller, _) = watches.controller::<ServiceToken>(&triggers, &stop, &states, &permits);
         let again = |_, _| async { Ok::<_, std::fmt::Error>(Action::requeue(DAY)) };
         let results = controller.run(again, |_, _, _| Action::requeue(DAY), Arc::new(()));
         let (mut results, begun) = (std::pin::pin!(results), Instant::now());
@@ -415,26 +381,6 @@ mod tests {
             assert!(uri.contains(&format!("/{kind}?")) && uri.contains("limit=1&resourceVersion=1"), "{uri}");
         }
         assert_eq!(asked.len(), 3);
-    }
-
-    #[test]
-    fn of_our_own_kinds_what_nothing_reads_is_not_kept() {
-        let keys = [
-            "weaver.example.com/paused",
-            "kubectl.kubernetes.io/last-applied-configuration",
-            "note",
-            "weaver.example.com/anything-else",
-        ];
-        for (is_read, kept) in
-            [(is_read_of_sync as fn(&str) -> bool, vec![keys[0]]), (is_read_of_token, vec![keys[2], keys[0]])]
-        {
-            let map = || Some(keys.map(|key| (key.to_owned(), "x".repeat(100_000))).into());
-            let mut meta = ObjectMeta { labels: map(), annotations: map(), ..ObjectMeta::default() };
-            keep_what_is_read(&mut meta, is_read);
-            assert_eq!(meta.annotations.as_ref().unwrap()[PAUSED_ANNOTATION].len(), LONGEST_MARK);
-            assert_eq!(meta.annotations.unwrap().into_keys().collect::<Vec<_>>(), kept);
-            assert_eq!(meta.labels.unwrap().into_keys().collect::<Vec<_>>(), kept);
-        }
     }
 
     #[test]

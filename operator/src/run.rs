@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kube::{Client, Config};
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tracing::{info, warn};
@@ -28,9 +29,7 @@ use crate::controller::frame;
 use crate::controller::kind::{Context, Reconcile};
 use crate::controller::permits::Permits;
 use crate::controller::state::States;
-use crate::controllers::{
-    OperatorWatches, UNREACHABLE, are_served, is_read_of_sync, is_read_of_token, logged, wake_the_concerned,
-};
+use crate::controllers::{OperatorWatches, UNREACHABLE, are_served, logged, wake_the_concerned};
 use crate::counted::{Counted, CountedMinter};
 use crate::health::{Leadership, LoopHeartbeat, ProcessHealth};
 use crate::lease::fence::Fence;
@@ -146,10 +145,10 @@ async fn work(
         metrics,
         options,
     };
-    let (syncs, context) = controller(&own, &shared, &stop, is_read_of_sync, SyncServices::default());
+    let (syncs, context) = controller(&own, &shared, &stop, SyncServices::default());
     let (resources, resource_context) =
-        controller::<ResourceSync>(&own, &shared, &stop, is_read_of_sync, SyncServices::default());
-    let (tokens, token_context) = controller::<ServiceToken>(&own, &shared, &stop, is_read_of_token, clock);
+        controller::<ResourceSync>(&own, &shared, &stop, SyncServices::default());
+    let (tokens, token_context) = controller::<ServiceToken>(&own, &shared, &stop, clock);
 
     let wake =
         |change: NamespaceChange<'_>| wake_the_concerned(change, &context, &resource_context, &token_context);
@@ -215,17 +214,16 @@ struct SharedParts {
 }
 
 /// The controller of a kind, and what its reconciles have.
-fn controller<K: Reconcile>(
+fn controller<K: Reconcile + Serialize>(
     watches: &OperatorWatches,
     shared: &SharedParts,
     stop: &CancellationToken,
-    is_read: fn(&str) -> bool,
     own: K::Own,
 ) -> (impl Future<Output = ()> + use<K>, Arc<Context<K>>) {
     let SharedParts { client, tenants, namespaces, events, permits, metrics, options } = shared;
     let triggers = Triggers::default();
     let states = Arc::<States<K::Memory>>::default();
-    let (controller, store) = watches.controller::<K>(&triggers, stop, is_read, &states, permits);
+    let (controller, store) = watches.controller::<K>(&triggers, stop, &states, permits);
     let context = Arc::new(Context {
         client: client.clone(),
         tenants: tenants.clone(),

@@ -16,8 +16,9 @@ use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{error, warn};
 use weaver_api::conditions::bounded;
-use weaver_client::call::CallError;
+use weaver_client::call::{CallError, lookup};
 
+use super::kept::{is_whole, keep_what_is_read};
 use super::kind::{Common, Context, Failure, Guarded, Reconcile, ReconcileMemory as _, ReconcileStep};
 use super::outcome::{Reconciled, TenantWork};
 use super::parse_failed::{self, ParseFailed};
@@ -45,7 +46,7 @@ pub async fn reconcile<K: Reconcile>(
         return Ok(Action::await_change());
     };
     let begun = Instant::now();
-    let done = Box::pin(once(&resource, &context)).await;
+    let done = whole(&resource, &context).await;
     let (action, end) = match done {
         Ok(ReconcileStep::Done(resync)) => (Ok(Action::requeue(resync)), ReconcileResult::Settled),
         Ok(ReconcileStep::AwaitChange) => (Ok(Action::await_change()), ReconcileResult::Settled),
@@ -75,6 +76,28 @@ pub fn error_policy<K: Reconcile>(
         );
     }
     Action::requeue(pause)
+}
+
+/// Reconciles all of the resource: one of which only the name is kept is read first.
+async fn whole<K: Reconcile>(
+    guarded: &Guarded<K>,
+    context: &Context<K>,
+) -> Result<ReconcileStep<Duration>, Failure> {
+    let read;
+    let guarded = if is_whole(guarded) {
+        guarded
+    } else {
+        let ResourceRef { namespace, name } = ResourceRef::of(guarded);
+        let api: Api<Guarded<K>> = Api::namespaced(context.client.clone(), &namespace);
+        let Some(mut found) = lookup(api.get(&name)).await.map_err(Failure::Reading)? else {
+            // kube forgets one that is gone. Else it is the kind that is not served now.
+            return Ok(ReconcileStep::Again(context.options.retry));
+        };
+        keep_what_is_read(found.meta_mut(), K::is_read);
+        read = found;
+        &read
+    };
+    Box::pin(once(guarded, context)).await
 }
 
 /// `Done` with the time after which the resource is compared again.

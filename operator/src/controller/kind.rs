@@ -51,6 +51,10 @@ pub trait Reconcile:
     /// The kind, as `weaver` calls it.
     const NOUN: &'static str;
 
+    /// Is this label or annotation of a resource read here?
+    #[must_use]
+    fn is_read(key: &str) -> bool;
+
     /// Is the resource, being deleted, to be finalized now?
     #[must_use]
     fn is_final(_paused: Option<&Pause>) -> bool {

@@ -16,6 +16,7 @@ use super::status::{patch, status};
 use super::why::MintReason;
 use super::work::work;
 use crate::controller::events::{MINTED, event, reference, turned};
+use crate::controller::kept::is_read_of_token;
 use crate::controller::kind::{Common, Context, Failure, Reconcile, ReconcileMemory, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::ReportedStatus;
@@ -30,6 +31,10 @@ impl Reconcile for ServiceToken {
     type Work = TokenWork;
 
     const NOUN: &'static str = "token";
+
+    fn is_read(key: &str) -> bool {
+        is_read_of_token(key)
+    }
 
     async fn act(
         context: &Context<Self>,

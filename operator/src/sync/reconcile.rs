@@ -24,6 +24,7 @@ use super::state::SyncState;
 use super::status::patch;
 use super::work::work;
 use super::{cleanup, events};
+use crate::controller::kept::is_read_of_sync;
 use crate::controller::kind::{Common, Context, Failure, Guarded, Reconcile, ReconcileMemory, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::ReportedStatus;
@@ -38,6 +39,10 @@ impl<K: Declares> Reconcile for K {
     type Work = SyncWork;
 
     const NOUN: &'static str = K::WORD;
+
+    fn is_read(key: &str) -> bool {
+        is_read_of_sync(key)
+    }
 
     fn is_final(paused: Option<&Pause>) -> bool {
         !paused.is_some_and(|pause| pause.all)

@@ -122,6 +122,23 @@ async fn a_resource_with_more_targets_than_there_may_be_watches_is_reported_once
     }
 }
 
+#[tokio::test]
+async fn a_resource_of_which_only_the_name_is_kept_is_reconciled_and_deleted_as_any_other() {
+    let world = SyncWorld::new(Duration::ZERO).await;
+    world.create(&spec(&["foo"]), &[]);
+    for _ in 0..4 {
+        world.reconcile_by_name().await.unwrap();
+    }
+    assert_eq!(world.object("foo", "settings").unwrap()["data"], json!({"a": "settings"}));
+    assert_eq!(world.condition("Ready")["status"], "True");
+    world.server.writes();
+    world.reconcile_by_name().await.unwrap();
+    assert_eq!(world.server.writes(), Vec::<String>::new());
+    world.delete();
+    world.reconcile_by_name().await.unwrap();
+    assert!(world.is_deleted() && world.object("foo", "settings").is_none());
+}
+
 /// Who writes a selector decides how long it is, and a watch has it in memory.
 #[tokio::test]
 async fn the_selector_of_a_watch_counts_as_what_watches_keep() {

@@ -26,6 +26,7 @@ use super::reactions::{self, react};
 use crate::args::RunOptions;
 use crate::controller::events::Events;
 use crate::controller::frame::reconcile;
+use crate::controller::kept::by_name;
 use crate::controller::kind::Failure;
 use crate::controller::permits::Permits;
 use crate::controller::rate_limit::RateLimit;
@@ -216,7 +217,16 @@ impl SyncWorld {
 
     /// One reconciliation that is handed the resource as it was once.
     pub async fn reconcile_as(&self, sync: Value) -> Result<Action, Failure> {
-        let guarded: Guarded = serde_json::from_value(sync).unwrap();
+        self.reconcile_later(serde_json::from_value(sync).unwrap()).await
+    }
+
+    /// One reconciliation that is handed only the name of the resource.
+    pub async fn reconcile_by_name(&self) -> Result<Action, Failure> {
+        let guarded: Guarded = serde_json::from_value(self.sync()).unwrap();
+        self.reconcile_later(by_name(&guarded)).await
+    }
+
+    async fn reconcile_later(&self, guarded: Guarded) -> Result<Action, Failure> {
         // Here a moment is a day.
         let entry = self.context.states.entry(&guarded.uid().unwrap_or_default(), &ResourceRef::of(&guarded));
         let mut state = entry.state.lock().await;
