@@ -2,10 +2,48 @@
 
 use crate::san::ServingName;
 
+/// A flag's value and its node filters, of which there may be none. An `@` of the value has a backslash in front.
+///
+/// # Errors
+/// There are more than one `@` without a backslash.
+pub(super) fn split_filters(text: &str) -> Result<(String, Vec<String>), String> {
+    let parts: Vec<&str> = text.split('@').collect();
+    let mut pieces = Vec::new();
+    let mut piece = String::new();
+    for (number, part) in (1..).zip(&parts) {
+        let before = part.strip_suffix('\\').filter(|_| number < parts.len());
+        piece.push_str(before.unwrap_or(part));
+        // Two backslashes are one of the value.
+        if before.is_some_and(|before| !before.ends_with('\\')) {
+            piece.push('@');
+        } else {
+            pieces.push(std::mem::take(&mut piece));
+        }
+    }
+    let mut pieces = pieces.into_iter();
+    let value = pieces.next().unwrap_or_default();
+    match (pieces.next(), pieces.next()) {
+        (None, _) => Ok((value, Vec::new())),
+        (Some(filters), None) => Ok((value, filters.split(';').map(str::to_owned).collect())),
+        (Some(_), Some(_)) => Err(format!(
+            "`{text}` has more than one @: write \\@ for each that does not begin the node filters"
+        )),
+    }
+}
+
+/// A value as it is written in front of node filters.
+pub(super) fn escaped(value: &str) -> String {
+    value.replace('@', "\\@")
+}
+
 /// What is wrong with a value of `--k3s-arg`, such as `--tls-san=raspi@server:*`; nothing where all is well.
 #[must_use]
 pub fn lint_k3s_arg(value: &str) -> Vec<String> {
-    let (argument, filters) = value.split_once('@').map_or((value, None), |(a, f)| (a, Some(f)));
+    let (argument, filters) = match split_filters(value) {
+        Ok(split) => split,
+        Err(fault) => return vec![fault],
+    };
+    let on_servers = format!("{}@server:*", escaped(&argument));
     let mut faults = Vec::new();
     if let Some((flag, rest)) = argument.split_once(char::is_whitespace) {
         faults.push(format!(
@@ -13,18 +51,18 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
             rest.trim()
         ));
     }
-    let Some(filters) = filters else {
-        faults.push(format!("it names no nodes: write {argument}@server:*"));
+    if filters.is_empty() {
+        faults.push(format!("it names no nodes: write {on_servers}"));
         return faults;
-    };
-    for filter in filters.split(';') {
+    }
+    for filter in &filters {
         match group_of(filter) {
             Err(fault) => faults.push(fault),
             Ok(Group::Agents | Group::All) if argument.starts_with("--tls-san") => faults.push(format!(
-                "`{filter}` includes agents, and an agent with --tls-san exits: write {argument}@server:*"
+                "`{filter}` includes agents, and an agent with --tls-san exits: write {on_servers}"
             )),
             Ok(Group::LoadBalancer) => {
-                faults.push(format!("`{filter}` runs no k3s: write {argument}@server:*"));
+                faults.push(format!("`{filter}` runs no k3s: write {on_servers}"));
             }
             Ok(_) => {}
         }
@@ -49,14 +87,15 @@ pub(super) enum Group {
     All,
 }
 
-/// The group of `group[:subset[:suffix]]`.
+/// The group of `group[:subset]`. k3d takes a suffix behind it, `:direct` or `:proxy`, for ports only.
 pub(super) fn group_of(filter: &str) -> Result<Group, String> {
     if let Some((group, rest)) = filter.split_once('[') {
         let subset = rest.trim_end_matches(']');
         return Err(format!("`{filter}` is the form of k3d 4: write {group}:{subset}"));
     }
     let mut parts = filter.splitn(3, ':');
-    let group = match parts.next().unwrap_or_default() {
+    let name = parts.next().unwrap_or_default();
+    let group = match name {
         "server" | "servers" => Group::Servers,
         "agent" | "agents" => Group::Agents,
         "loadbalancer" => Group::LoadBalancer,
@@ -65,25 +104,33 @@ pub(super) fn group_of(filter: &str) -> Result<Group, String> {
             return Err(format!("`{other}` is not a node filter: use server, agent, loadbalancer or all"));
         }
     };
-    match (group, parts.next()) {
-        (Group::Servers | Group::Agents, None) => Err(format!(
+    let (subset, suffix) = (parts.next(), parts.next());
+    match (group, subset, suffix) {
+        (Group::Servers | Group::Agents, None, _) => Err(format!(
             "`{filter}` does not say which of them: write {filter}:* for all, {filter}:0 for the first"
         )),
-        (_, Some(subset)) if !is_subset(subset) => {
+        (_, Some(subset), _) if !is_subset(subset) => {
             Err(format!("`{subset}` names no nodes: write *, 0, 0,2 or 1-3"))
+        }
+        (_, Some(subset), Some(suffix)) => {
+            Err(format!("k3d takes `:{suffix}` for ports only: write {name}:{subset}"))
         }
         _ => Ok(group),
     }
 }
 
+/// A list, a range with or without its ends, or all.
 fn is_subset(subset: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_bound = |text: &str| is_number(text) || text.is_empty() || text == "*";
-    let is_part = |part: &str| match part.split_once('-') {
-        Some((from, to)) => is_bound(from) && is_bound(to) && (is_number(from) || is_number(to)),
-        None => is_number(part),
-    };
-    subset == "*" || subset.split(',').all(is_part)
+    let is_bound = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((from, to)) = subset.split_once('-') {
+        let is_backward = match (from.parse::<u32>(), to.parse::<u32>()) {
+            (Ok(from), Ok(to)) => from > to,
+            _ => false,
+        };
+        return is_bound(from) && is_bound(to) && !is_backward;
+    }
+    let list = subset.strip_suffix(',').unwrap_or(subset);
+    subset == "*" || list.split(',').all(|number| !number.is_empty() && is_bound(number))
 }
 
 #[cfg(test)]
@@ -100,7 +147,9 @@ mod tests {
             ("--disable=traefik@server:1-3", None),
             ("--node-label=a=b@agent:*;server:0-", None),
             ("--node-label=a=b@all", None),
-            ("--tls-san=raspi@server:0:direct", None),
+            ("--tls-san=raspi@server:-", None),
+            ("--tls-san=raspi@server:0,1,", None),
+            (r"--kubelet-arg=x=a\@b@server:0", None),
             ("--tls-san=raspi", Some("write --tls-san=raspi@server:*")),
             ("--tls-san 192.168.1.5@server:0", Some("write --tls-san=192.168.1.5")),
             ("--tls-san=raspi@agent:*", Some("--tls-san exits: write --tls-san=raspi@server:*")),
@@ -112,7 +161,13 @@ mod tests {
             ("--tls-san=raspi@master:0", Some("`master` is not a node filter")),
             ("--tls-san=raspi@server:first", Some("`first` names no nodes")),
             ("--tls-san=raspi@server:", Some("names no nodes")),
-            ("--tls-san=raspi@server:-", Some("names no nodes")),
+            ("--tls-san=raspi@server:1-*", Some("`1-*` names no nodes")),
+            ("--tls-san=raspi@server:0,2-3", Some("`0,2-3` names no nodes")),
+            ("--tls-san=raspi@server:2-1", Some("`2-1` names no nodes")),
+            ("--tls-san=raspi@server:0:direct", Some("`:direct` for ports only: write server:0")),
+            ("--tls-san=raspi@server:0;@server:1", Some("more than one @")),
+            ("--kubelet-arg=x=a@b@server:0", Some(r"write \@ for each")),
+            (r"--kubelet-arg=x=a\@b", Some(r"write --kubelet-arg=x=a\@b@server:*")),
             ("--tls-san=https://raspi@server:0", Some("it is a URL, not a name; write raspi")),
         ] {
             let faults = lint_k3s_arg(value);
@@ -123,11 +178,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_value_and_its_filters() {
+        for (text, want) in [
+            ("a", Some("a []")),
+            ("a@server:0;agent:*", Some(r#"a ["server:0", "agent:*"]"#)),
+            (r"a\@b", Some("a@b []")),
+            (r"a\@b@all", Some(r#"a@b ["all"]"#)),
+            (r"a\\@all", Some(r#"a\ ["all"]"#)),
+            (r"a\", Some(r"a\ []")),
+            ("a@", Some(r#"a [""]"#)),
+            ("a@b@all", None),
+        ] {
+            let split = split_filters(text).ok().map(|(value, filters)| format!("{value} {filters:?}"));
+            assert_eq!(split.as_deref(), want, "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn never_panics_and_what_we_print_is_well(value in "\\PC{0,40}", name in "[a-z][a-z0-9]{0,8}") {
             let _ = lint_k3s_arg(&value);
             prop_assert_eq!(lint_k3s_arg(&format!("--tls-san={name}@server:*")), Vec::<String>::new());
+            if !value.contains('\\') {
+                prop_assert_eq!(split_filters(&escaped(&value)), Ok((value, Vec::new())));
+            }
         }
     }
 }
