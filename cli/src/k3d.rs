@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use weaver_api::names::dns_label;
 use weaver_diagnostics::exit_code::KNOWN_BAD;
@@ -84,6 +84,10 @@ pub fn run(verb: K3dVerb) -> anyhow::Result<ExitCode> {
                 image: options.image,
                 volumes: options.volumes,
             };
+            ensure!(
+                cluster.host().is_some(),
+                "k3d publishes the API server at IPv4 addresses only: add --name with a DNS name or an IPv4 address"
+            );
             (if options.command { cluster.command() } else { cluster.config() }, ExitCode::SUCCESS)
         }
         K3dVerb::Lint { values } => {

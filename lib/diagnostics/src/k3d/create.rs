@@ -4,20 +4,48 @@
 //! addresses; by the command k3d binds what the name means on this machine, which on Debian may be 127.0.1.1.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use serde_json::json;
 
-use super::node_filter::{Group, group_of};
+use super::node_filter::{Group, escaped, group_of, split_filters};
 use crate::san::ServingName;
 use crate::shell::quoted;
 use crate::yaml_text::{Ordered, write};
+
+/// What Docker and podman take behind a volume's path, without those of other systems.
+const OPTIONS: [&str; 14] = [
+    "ro",
+    "rw",
+    "z",
+    "Z",
+    "nocopy",
+    "cached",
+    "delegated",
+    "consistent",
+    "private",
+    "rprivate",
+    "shared",
+    "rshared",
+    "slave",
+    "rslave",
+];
+/// k3d's names for files and directories of k3s in the nodes.
+const PLACES: [&str; 6] = [
+    "k3s-storage",
+    "k3s-manifests",
+    "k3s-manifests-custom",
+    "k3s-containerd",
+    "k3s-containerd-tmpl",
+    "k3s-registry-config",
+];
 
 /// What a cluster shall be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCluster {
     /// Its name, without `k3d-`.
     pub name: String,
-    /// How laptops call it; the first is in the kubeconfig. At least one.
+    /// How laptops call it; the first that is no IPv6 address is in the kubeconfig. At least one.
     pub names: Vec<ServingName>,
     /// Where the API is reached.
     pub api_port: u16,
@@ -50,29 +78,37 @@ pub struct Volume {
     /// SOURCE:PATH, as Docker takes it; may end in `:ro`.
     pub volume: String,
     /// Which nodes have it; all without one.
-    pub filter: Option<String>,
+    pub filters: Vec<String>,
 }
 
 impl NewCluster {
+    /// The name that k3d writes into the kubeconfig. It publishes the API server at IPv4 addresses, and takes no other
+    /// as its host.
+    #[must_use]
+    pub fn host(&self) -> Option<&ServingName> {
+        self.names.iter().find(|name| !matches!(name, ServingName::Ip(IpAddr::V6(_))))
+    }
+
     fn arguments(&self) -> impl Iterator<Item = String> + '_ {
-        // The first is k3d's own matter.
-        self.names.iter().skip(1).map(|name| format!("--tls-san={name}"))
+        let host = self.host();
+        // The host is k3d's own matter.
+        let others = self.names.iter().filter(move |&name| Some(name) != host);
+        others.map(|name| format!("--tls-san={name}"))
     }
 
     fn filters<'a>(&self, volume: &'a Volume) -> Vec<&'a str> {
-        match &volume.filter {
-            Some(filter) => filter.split(';').collect(),
-            // `all` would be the load balancer too; a filter that fits no node is refused by k3d.
-            None if self.agents == 0 => vec!["server:*"],
-            None => vec!["server:*", "agent:*"],
+        if !volume.filters.is_empty() {
+            return volume.filters.iter().map(String::as_str).collect();
         }
+        // `all` would be the load balancer too; a filter that fits no node is refused by k3d.
+        if self.agents == 0 { vec!["server:*"] } else { vec!["server:*", "agent:*"] }
     }
 
     #[must_use]
     pub fn command(&self) -> String {
         let mut command = format!("k3d cluster create {}", self.name);
-        if let Some(first) = self.names.first() {
-            let _ = write!(command, " --api-port {first}:{}", self.api_port);
+        if let Some(host) = self.host() {
+            let _ = write!(command, " --api-port {host}:{}", self.api_port);
         }
         for (here, there) in &self.ports {
             let _ = write!(command, " -p '{here}:{there}@loadbalancer'");
@@ -87,7 +123,7 @@ impl NewCluster {
             let _ = write!(command, " --image {}", quoted(image));
         }
         for volume in &self.volumes {
-            let all = format!("{}@{}", volume.volume, self.filters(volume).join(";"));
+            let all = format!("{}@{}", escaped(&volume.volume), self.filters(volume).join(";"));
             let _ = write!(command, " --volume {}", quoted(&all));
         }
         match &self.registry {
@@ -123,9 +159,9 @@ impl NewCluster {
             file.push(("agents", json!(self.agents)));
         }
         file.extend(self.image.as_ref().map(|image| ("image", json!(image))));
-        if let Some(first) = self.names.first() {
+        if let Some(host) = self.host() {
             let port = self.api_port.to_string();
-            let api = json!({"host": first.to_string(), "hostIP": "0.0.0.0", "hostPort": port});
+            let api = json!({"host": host.to_string(), "hostIP": "0.0.0.0", "hostPort": port});
             file.push(("kubeAPI", api));
         }
         let ports = self
@@ -158,17 +194,23 @@ impl NewCluster {
     }
 }
 
-/// A volume as k3d's `--volume` takes it, SOURCE:PATH[:ro][@FILTER].
+/// A volume as k3d's `--volume` takes it, SOURCE:PATH[:OPTIONS][@FILTER].
 ///
 /// # Errors
 /// What is wrong with it, and what to write.
 pub fn volume(text: &str) -> Result<Volume, String> {
-    let (volume, filter) = text.rsplit_once('@').map_or((text, None), |(v, f)| (v, Some(f)));
+    let (volume, filters) = split_filters(text)?;
     let parts: Vec<&str> = volume.split(':').collect();
-    let ([here, there] | [here, there, "ro" | "rw" | "z" | "Z"]) = parts[..] else {
+    let (&[here, there] | &[here, there, _]) = &parts[..] else {
         return Err(format!("`{volume}` is not SOURCE:PATH: write such as /srv/data:/data"));
     };
-    if here.is_empty() || !there.starts_with('/') {
+    let mut options = parts.get(2).into_iter().flat_map(|options| options.split(','));
+    if let Some(other) = options.find(|option| !OPTIONS.contains(option)) {
+        return Err(format!(
+            "`{other}` is no option of a volume: write {here}:{there}, or {here}:{there}:ro"
+        ));
+    }
+    if here.is_empty() || !(there.starts_with('/') || PLACES.contains(&there)) {
         return Err(format!("`{volume}` needs a directory or volume here and an absolute path in the nodes"));
     }
     if here.starts_with(['.', '~']) || (here.contains('/') && !here.starts_with('/')) {
@@ -179,12 +221,12 @@ pub fn volume(text: &str) -> Result<Volume, String> {
     if let Some(line) = volume.chars().find(|c| c.is_control()) {
         return Err(format!("`{}` cannot be in a path", line.escape_default()));
     }
-    for filter in filter.into_iter().flat_map(|filters| filters.split(';')) {
+    for filter in &filters {
         if group_of(filter)? == Group::LoadBalancer {
             return Err(format!("`{filter}` runs no pods: write server:* or agent:*"));
         }
     }
-    Ok(Volume { volume: volume.to_owned(), filter: filter.map(str::to_owned) })
+    Ok(Volume { volume, filters })
 }
 
 #[cfg(test)]
@@ -273,8 +315,41 @@ mod tests {
     }
 
     #[test]
+    fn an_ipv6_address_is_a_name_of_the_certificate_and_not_the_host_that_k3d_publishes() {
+        let names =
+            |all: &[&str]| all.iter().map(|name| name.parse::<ServingName>().unwrap()).collect::<Vec<_>>();
+        let both = NewCluster { names: names(&["fd00::1", "raspi", "10.0.0.7"]), ..cluster() };
+        let command = both.command();
+        assert!(command.contains(" --api-port raspi:6443 "), "{command}");
+        assert!(
+            command.contains("'--tls-san=fd00::1@server:*' --k3s-arg '--tls-san=10.0.0.7@server:*'"),
+            "{command}"
+        );
+        assert!(both.config().contains("  host: raspi\n"), "{}", both.config());
+        let only = NewCluster { names: names(&["fd00::1"]), ..cluster() };
+        assert_eq!(only.host(), None);
+    }
+
+    #[test]
+    fn an_at_sign_in_a_path_is_escaped_for_the_command_only() {
+        let volumes = vec![volume(r"/srv/a\@b:/data@server:0").unwrap()];
+        let all = NewCluster { volumes, ..cluster() };
+        assert!(all.command().contains(r"--volume '/srv/a\@b:/data@server:0'"), "{}", all.command());
+        let file: serde_json::Value = serde_saphyr::from_str(&all.config()).unwrap();
+        assert_eq!(file["volumes"], json!([{"volume": "/srv/a@b:/data", "nodeFilters": ["server:0"]}]));
+    }
+
+    #[test]
     fn which_volumes_are_taken() {
-        for good in ["/a:/b", "/a:/b:ro", "data:/b", "/a:/b@server:0;agent:*"] {
+        for good in [
+            "/a:/b",
+            "/a:/b:ro",
+            "/a:/b:shared",
+            "/a:/b:ro,rslave",
+            "data:/b",
+            "/a:k3s-storage",
+            "/a:/b@server:0;agent:*",
+        ] {
             assert!(volume(good).is_ok(), "{good}");
         }
         for (bad, want) in [
@@ -284,7 +359,10 @@ mod tests {
             ("a/b:/b", "write its absolute path"),
             ("/a:/b@loadbalancer", "runs no pods"),
             ("/a:/b@agent", "write agent:* for all"),
-            ("/a:/b:rx", "is not SOURCE:PATH"),
+            ("/a:/b:rx", "`rx` is no option of a volume: write /a:/b, or /a:/b:ro"),
+            ("/a:/b:ro:z", "is not SOURCE:PATH"),
+            ("/a:/b@server:0:direct", "for ports only: write server:0"),
+            ("/a@b:/c@server:*", r"write \@ for each"),
             ("/a\n:/b", "cannot be in a path"),
         ] {
             let fault = volume(bad).unwrap_err();
