@@ -5,6 +5,7 @@
 
 mod limited;
 mod registries;
+mod shown;
 mod sockets;
 
 use std::collections::HashMap;
@@ -16,17 +17,15 @@ use std::time::Duration;
 use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
-use bollard::models::{ContainerInspectResponse, ContainerSummary, PortBinding};
-use bollard::query_parameters::{
-    DownloadFromContainerOptions, EventsOptions, ListContainersOptions, LogsOptions,
-};
+use bollard::query_parameters::{DownloadFromContainerOptions, EventsOptions, LogsOptions};
 use futures::{StreamExt as _, TryStreamExt as _};
 use weaver_diagnostics::k3d::cluster::{
     Container, ContainerRole, Gateway, K3dCluster, PublishedPort, clusters, flags, is_cluster_name,
 };
 use weaver_diagnostics::text_file::TextFile;
 
-use self::limited::AnswerLimit;
+use self::limited::{AnswerLimit, Questions};
+use self::shown::{Binding, Inspected, Listed};
 pub use self::sockets::EngineError;
 
 /// Time for an answer.
@@ -40,6 +39,8 @@ const LIMIT: usize = 1 << 20;
 const DESCRIPTIONS: AnswerLimit = AnswerLimit { bytes: 1 << 20, objects: 10_000 };
 /// The same of files, logs and events, which come with headers.
 const STREAM: AnswerLimit = AnswerLimit { bytes: 2 * LIMIT, objects: usize::MAX };
+/// The containers of k3d, stopped ones too: `filters` is `{"label":["app=k3d"]}`.
+const OF_K3D: &str = "/containers/json?all=true&filters=%7B%22label%22%3A%5B%22app%3Dk3d%22%5D%7D";
 /// Where k3s writes the administrator's kubeconfig in a container: where k3d has it, and k3s' default.
 const KUBECONFIGS: [&str; 2] = ["/output/kubeconfig.yaml", "/etc/rancher/k3s/k3s.yaml"];
 
@@ -74,6 +75,10 @@ impl Engine {
         limited::docker(&self.socket, self.patience, limit).map_err(|error| self.failed(&error))
     }
 
+    fn questions(&self) -> Questions {
+        Questions::new(&self.socket, self.patience, DESCRIPTIONS)
+    }
+
     /// Gives it more time for each answer, since it may only be slow.
     pub fn wait_longer(&mut self) {
         self.patience = LONGER;
@@ -84,15 +89,12 @@ impl Engine {
     /// # Errors
     /// The engine does not answer as it should.
     pub async fn k3d_clusters(&self) -> Result<Vec<K3dCluster>, EngineError> {
-        let docker = self.docker(DESCRIPTIONS)?;
-        let filters = Some(HashMap::from([("label".to_owned(), vec!["app=k3d".to_owned()])]));
-        let all = ListContainersOptions { all: true, filters, ..ListContainersOptions::default() };
-        let listed = docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
+        let questions = self.questions();
+        let listed: Vec<Listed> = questions.get(OF_K3D).await.map_err(|error| self.failed(&error))?;
         let mut containers = Vec::new();
         for listed in listed.into_iter().filter(is_of_k3d) {
-            let Some(id) = &listed.id else { continue };
-            match docker.inspect_container(id, None).await {
-                Ok(inspected) => containers.extend(container(listed, inspected)),
+            match questions.get::<Inspected>(&format!("/containers/{}/json", listed.id)).await {
+                Ok(inspected) => containers.extend(container(&listed, inspected)),
                 // It was deleted since.
                 Err(Error::DockerResponseServerError { status_code: 404, .. }) => {}
                 Err(error) => return Err(self.failed(&error)),
@@ -203,34 +205,24 @@ fn why(error: &Error, patience: Duration) -> String {
     }
 }
 
-/// The name that the engine shows, without the slash before it.
-fn name(listed: &ContainerSummary) -> &str {
-    let name = listed.names.iter().flatten().next();
-    name.map_or("", |name| name.trim_start_matches('/'))
-}
-
-fn label<'a>(listed: &'a ContainerSummary, label: &str) -> Option<&'a str> {
-    listed.labels.as_ref()?.get(label).map(String::as_str)
-}
-
-fn is_of_k3d(listed: &ContainerSummary) -> bool {
-    label(listed, "k3d.cluster").is_some() || label(listed, "app") == Some("k3d")
+fn is_of_k3d(listed: &Listed) -> bool {
+    listed.label("k3d.cluster").is_some() || listed.label("app") == Some("k3d")
 }
 
 /// `None` for one of no cluster, such as a registry of its own.
-fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> Option<Container> {
-    let name = name(&listed).to_owned();
-    let cluster = label(&listed, "k3d.cluster").filter(|name| is_cluster_name(name))?.to_owned();
-    let role = match label(&listed, "k3d.role") {
+fn container(listed: &Listed, inspected: Inspected) -> Option<Container> {
+    let name = listed.name().to_owned();
+    let cluster = listed.label("k3d.cluster").filter(|name| is_cluster_name(name))?.to_owned();
+    let role = match listed.label("k3d.role") {
         Some("server") => ContainerRole::Server,
         Some("loadbalancer") => ContainerRole::LoadBalancer,
         _ => ContainerRole::Other,
     };
-    let network = label(&listed, "k3d.cluster.network");
+    let network = listed.label("k3d.cluster.network");
     let settings = inspected.network_settings.unwrap_or_default();
     let networks = settings.networks.unwrap_or_default();
     let joined = network.and_then(|network| networks.get(network)).or_else(|| networks.values().next());
-    let gateway = joined.and_then(|joined| {
+    let gateway = joined.and_then(Option::as_ref).and_then(|joined| {
         let ip: IpAddr = joined.gateway.as_deref()?.parse().ok()?;
         let alone = if ip.is_ipv4() { 32 } else { 128 };
         let prefix =
@@ -239,16 +231,15 @@ fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> O
     });
     let arguments = inspected.args.unwrap_or_default();
     // Of the same moment as the ports: one that ends in between runs in the list, and has no ports any more.
-    let now = inspected.state.and_then(|state| state.status).map(|state| state.to_string());
-    let state = now.filter(|state| !state.is_empty()).or(listed.state.map(|state| state.to_string()));
-    let state = state.unwrap_or_default();
+    let now = inspected.state.and_then(|state| state.status).filter(|state| !state.is_empty());
+    let state = now.or_else(|| listed.state.clone()).unwrap_or_default();
     Some(Container {
         flags: flags(&name, &arguments),
         name,
         cluster,
         role,
         state,
-        status: listed.status.unwrap_or_default(),
+        status: listed.status.clone().unwrap_or_default(),
         restarts: inspected.restart_count.and_then(|count| count.try_into().ok()).unwrap_or_default(),
         published: published(settings.ports.unwrap_or_default()),
         gateway,
@@ -256,7 +247,7 @@ fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> O
 }
 
 /// `{"6443/tcp": [{"HostIp": "0.0.0.0", "HostPort": "34067"}]}`.
-fn published(ports: HashMap<String, Option<Vec<PortBinding>>>) -> Vec<PublishedPort> {
+fn published(ports: HashMap<String, Option<Vec<Binding>>>) -> Vec<PublishedPort> {
     let mut published: Vec<_> = ports
         .into_iter()
         .filter_map(|(inside, bindings)| Some((inside.strip_suffix("/tcp")?.parse().ok()?, bindings?)))
@@ -287,7 +278,7 @@ mod tests {
     use serde_json::json;
 
     /// As Docker 20.10 shows a server of k3d 5.9.
-    fn shown() -> (ContainerSummary, ContainerInspectResponse) {
+    fn shown() -> (Listed, Inspected) {
         let listed = json!({
             "Id": "c0ffee", "Names": ["/k3d-edge-server-0"], "Image": "rancher/k3s:v1.36.3-k3s1",
             "State": "running", "Status": "Up 2 minutes",
@@ -352,10 +343,57 @@ mod tests {
         }
     }
 
+    /// The states are those of podman 4, the refusal too.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_container_in_a_state_that_docker_has_not_hides_no_other() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("podman.sock");
+        let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+        let listed = |number: u32, state: &str| {
+            json!({
+                "Id": format!("c{number}"), "Names": [format!("/k3d-edge-server-{number}")], "State": state,
+                "Ports": null, "Labels": {"app": "k3d", "k3d.cluster": "edge", "k3d.role": "server"},
+            })
+        };
+        let answers = [
+            ("200 OK", json!([listed(0, "running"), listed(1, "initialized"), listed(2, "stopping")])),
+            (
+                "200 OK",
+                json!({"State": {"Status": "running"}, "NetworkSettings": {"Networks": {"podman": null}}}),
+            ),
+            ("200 OK", json!({"State": {"Status": "stopped", "Health": {"Status": "reset"}}})),
+            ("404 Not Found", json!({"cause": "no such container", "message": "no c2", "response": 404})),
+        ];
+        let asked = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            for (status, body) in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                let length = stream.read(&mut request).await.unwrap();
+                let request = String::from_utf8_lossy(&request[..length]).into_owned();
+                asked.extend(request.split(' ').nth(1).map(str::to_owned));
+                let body = body.to_string();
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+            asked
+        });
+        let host = format!("unix://{}", socket.display());
+        let engine = Engine::find(Some(&host), Path::to_owned).unwrap().unwrap();
+        let found = engine.k3d_clusters().await.unwrap();
+        let states: Vec<_> = found[0].servers.iter().map(|server| server.state.as_str()).collect();
+        assert_eq!(states, ["running", "stopped"]);
+        let asked = asked.await.unwrap();
+        assert!(asked[0].starts_with("/containers/json?all=true&"), "in the engine's own version: {asked:?}");
+        assert_eq!(asked[1..], ["/containers/c0/json", "/containers/c1/json", "/containers/c2/json"]);
+    }
+
     #[test]
     fn a_container_is_kept_without_the_clusters_token() {
         let (listed, inspected) = shown();
-        let container = container(listed, inspected).unwrap();
+        let container = container(&listed, inspected).unwrap();
         assert_eq!(
             (container.role, container.restarts, container.state.as_str()),
             (ContainerRole::Server, 2, "running")
@@ -372,17 +410,17 @@ mod tests {
         for name in ["-a", "--all", "edge;reboot", "edge lab", ""] {
             let labels = listed.labels.as_mut().unwrap();
             labels.insert("k3d.cluster".to_owned(), name.to_owned());
-            assert!(container(listed.clone(), inspected.clone()).is_none(), "{name}");
+            assert!(container(&listed, inspected.clone()).is_none(), "{name}");
         }
     }
 
     #[test]
     fn the_state_is_that_of_the_moment_of_the_ports() {
         let (listed, inspected) = shown();
-        assert_eq!(container(listed.clone(), inspected.clone()).unwrap().state, "running");
+        assert_eq!(container(&listed, inspected.clone()).unwrap().state, "running");
         let state = serde_json::from_value(json!({"Status": "exited"})).unwrap();
-        let ended = ContainerInspectResponse { state: Some(state), ..inspected };
-        assert_eq!(container(listed, ended).unwrap().state, "exited");
+        let ended = Inspected { state: Some(state), ..inspected };
+        assert_eq!(container(&listed, ended).unwrap().state, "exited");
     }
 
     #[test]

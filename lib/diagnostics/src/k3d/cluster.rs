@@ -281,6 +281,13 @@ pub(crate) mod tests {
         assert!(!format!("{edge:?}").contains("token"), "{edge:?}");
     }
 
+    /// As podman shows what it starts with `init`, which k3d asks for.
+    #[test]
+    fn the_arguments_behind_an_init_are_those_of_k3s() {
+        let arguments = ["--", "/bin/k3d-entrypoint.sh", "server", "--tls-san", "raspi"];
+        assert_eq!(clusters([server("edge", &arguments)])[0].names(), ["raspi"]);
+    }
+
     #[test]
     fn the_names_of_its_containers_are_not_for_clients() {
         let second = |mut server: Container| {

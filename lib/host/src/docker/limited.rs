@@ -8,13 +8,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bollard::errors::Error;
-use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
+use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker, body_full};
 use http::header::HOST;
-use http::{HeaderValue, Response, Uri};
-use hyper::body::Incoming;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::BodyExt as _;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[cfg(unix)]
 use tokio::net::UnixStream as Stream;
@@ -51,6 +54,46 @@ pub fn docker(socket: &str, patience: Duration, limit: AnswerLimit) -> Result<Do
         patience.as_secs(),
         API_DEFAULT_VERSION,
     )
+}
+
+/// Questions to an engine whose answers are together within a limit, and each is there within `patience`.
+pub struct Questions {
+    socket: String,
+    patience: Duration,
+    left: Arc<Mutex<AnswerLimit>>,
+}
+
+/// What an engine answers where it refuses, podman too.
+#[derive(Deserialize)]
+struct EngineRefusal {
+    message: String,
+}
+
+impl Questions {
+    pub fn new(socket: &str, patience: Duration, limit: AnswerLimit) -> Self {
+        Self { socket: socket.to_owned(), patience, left: Arc::new(Mutex::new(limit)) }
+    }
+
+    /// What the engine has at this path, in the newest version of the API that it has, for none is asked for: one that
+    /// an engine does not have yet or any more is refused by all of its paths.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let request = Request::get(path).body(body_full(Bytes::new())).map_err(io::Error::other)?;
+        tokio::time::timeout(self.patience, self.answered(request))
+            .await
+            .map_err(|_| Error::RequestTimeoutError)?
+    }
+
+    async fn answered<T: DeserializeOwned>(&self, request: BollardRequest) -> Result<T, Error> {
+        let response = answer(self.socket.clone(), Arc::clone(&self.left), request).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        if status.is_success() {
+            return Ok(serde_json::from_slice(&body)?);
+        }
+        let message =
+            serde_json::from_slice::<EngineRefusal>(&body).map(|refusal| refusal.message).unwrap_or_default();
+        Err(Error::DockerResponseServerError { status_code: status.as_u16(), message })
+    }
 }
 
 async fn answer(

@@ -2,12 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use bollard::models::{ContainerSummary, PortSummary};
-use bollard::query_parameters::ListContainersOptions;
 use weaver_diagnostics::k3d::cluster::PublishedPort;
 use weaver_diagnostics::k3d::registry::{PORT, RegistryContainer};
 
-use super::{DESCRIPTIONS, Engine, EngineError, label, name};
+use super::shown::{Listed, ListedPort};
+use super::{Engine, EngineError};
 
 impl Engine {
     /// The registries by name, stopped ones too.
@@ -15,9 +14,8 @@ impl Engine {
     /// # Errors
     /// The engine does not answer as it should.
     pub async fn registries(&self) -> Result<Vec<RegistryContainer>, EngineError> {
-        let all = ListContainersOptions { all: true, ..ListContainersOptions::default() };
-        let docker = self.docker(DESCRIPTIONS)?;
-        let listed = docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
+        let listed: Vec<Listed> =
+            self.questions().get("/containers/json?all=true").await.map_err(|error| self.failed(&error))?;
         let mut found: Vec<_> = listed.iter().filter_map(container).collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
@@ -25,14 +23,14 @@ impl Engine {
 }
 
 /// `None` for one that runs no registry.
-fn container(listed: &ContainerSummary) -> Option<RegistryContainer> {
-    let is_of_k3d = label(listed, "k3d.role") == Some("registry");
+fn container(listed: &Listed) -> Option<RegistryContainer> {
+    let is_of_k3d = listed.label("k3d.role") == Some("registry");
     if !is_of_k3d && !listed.image.as_deref().is_some_and(is_registry) {
         return None;
     }
     let ports = listed.ports.as_deref().unwrap_or_default();
     // k3d says `k3s` in this one.
-    let said = label(listed, "k3s.registry.port.internal").and_then(|port| port.parse().ok());
+    let said = listed.label("k3s.registry.port.internal").and_then(|port| port.parse().ok());
     let networks = listed.network_settings.as_ref().and_then(|settings| settings.networks.as_ref());
     let mut networks: Vec<_> = networks
         .into_iter()
@@ -42,8 +40,8 @@ fn container(listed: &ContainerSummary) -> Option<RegistryContainer> {
     let mut published: Vec<_> = ports.iter().filter_map(published).collect();
     published.sort_by_key(|port| (port.inside, port.at));
     Some(RegistryContainer {
-        name: name(listed).to_owned(),
-        is_running: listed.state.is_some_and(|state| state.to_string() == "running"),
+        name: listed.name().to_owned(),
+        is_running: listed.state.as_deref() == Some("running"),
         is_of_k3d,
         inside: said.or_else(|| published.first().map(|port| port.inside)).unwrap_or(PORT),
         published,
@@ -57,7 +55,7 @@ fn is_registry(image: &str) -> bool {
     last.split([':', '@']).next() == Some("registry")
 }
 
-fn published(port: &PortSummary) -> Option<PublishedPort> {
+fn published(port: &ListedPort) -> Option<PublishedPort> {
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let ip = port.ip.as_deref().filter(|ip| !ip.is_empty()).map_or(Some(any), |ip| ip.parse().ok())?;
     Some(PublishedPort { inside: port.private_port, at: (ip, port.public_port?).into() })
@@ -69,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     /// As Docker's list shows it.
-    fn listed(image: &str, labels: &serde_json::Value) -> ContainerSummary {
+    fn listed(image: &str, labels: &serde_json::Value) -> Listed {
         serde_json::from_value(json!({
             "Names": ["/k3d-registry.localhost"], "Image": image, "State": "running", "Labels": labels,
             "Ports": [
@@ -90,6 +88,15 @@ mod tests {
         assert_eq!(container.here().as_deref(), Some("localhost:5111"));
         assert_eq!(container.networks, ["k3d-demo"]);
         assert!(container.is_running && container.is_of_k3d);
+    }
+
+    #[test]
+    fn a_registry_of_podman_that_is_about_to_start_is_one_that_does_not_run() {
+        let mut starting = listed("docker.io/library/registry:2", &json!({}));
+        starting.state = Some("initialized".to_owned());
+        starting.ports = None;
+        let container = container(&starting).unwrap();
+        assert!(!container.is_running && container.published.is_empty());
     }
 
     #[test]
