@@ -1,4 +1,5 @@
-//! The servers of k3d on this machine, by the container engine: which of them do not run, and what their logs contain.
+//! The servers and load balancers of k3d on this machine, by the container engine: which of them do not run, and what
+//! their logs contain.
 //!
 //! Only reads: nothing is started. Without an engine, or without a container of k3d, nothing is reported.
 
@@ -14,7 +15,7 @@ use super::seen::{LocatedFinding, Location};
 /// Lines of a log.
 const TAIL: u32 = 50;
 
-/// What is wrong with the servers of k3d; `is_bad`: something does not work, so it matters if they cannot be seen.
+/// What is wrong with the containers of k3d; `is_bad`: something does not work, so it matters if they cannot be seen.
 pub async fn look(docker_host: Option<&str>, is_bad: bool) -> Vec<LocatedFinding> {
     let findings = match asked(docker_host, is_bad).await {
         Ok(findings) => findings,
@@ -32,12 +33,14 @@ pub async fn look(docker_host: Option<&str>, is_bad: bool) -> Vec<LocatedFinding
 async fn asked(docker_host: Option<&str>, is_bad: bool) -> Result<Vec<Finding>, EngineError> {
     let Some(engine) = Engine::find(docker_host, Path::to_owned)? else { return Ok(Vec::new()) };
     let mut findings = Vec::new();
-    for server in engine.k3d_clusters().await?.into_iter().flat_map(|cluster| cluster.servers) {
-        let Some(finding) = verdict::server(&server).and_then(|finding| worth_it(finding, is_bad)) else {
-            continue;
-        };
-        findings.push(finding);
-        findings.extend(recognised(&server.name, &engine.log(&server.name, TAIL).await));
+    for cluster in &engine.k3d_clusters().await? {
+        for node in cluster.nodes() {
+            let Some(finding) = verdict::node(node).and_then(|finding| worth_it(finding, is_bad)) else {
+                continue;
+            };
+            findings.push(finding);
+            findings.extend(recognised(&node.name, &engine.log(&node.name, TAIL).await));
+        }
     }
     Ok(findings)
 }

@@ -158,6 +158,12 @@ impl K3dCluster {
         self.load_balancer.iter().chain(&self.servers).find_map(Container::api)
     }
 
+    /// Its servers, and its load balancer where one of them runs: k3d starts that last.
+    pub fn nodes(&self) -> impl Iterator<Item = &Container> {
+        let balancer = self.load_balancer.as_ref().filter(|_| self.running().is_some());
+        self.servers.iter().chain(balancer)
+    }
+
     /// A server that runs.
     #[must_use]
     pub fn running(&self) -> Option<&Container> {

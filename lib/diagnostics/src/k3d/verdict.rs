@@ -104,11 +104,13 @@ pub fn no_engine() -> Finding {
 /// What is wrong with `cluster`, which is one of `all`. `is_own` says whether an address is one of this machine.
 #[must_use]
 pub fn judge(cluster: &K3dCluster, all: &[K3dCluster], is_own: impl Fn(IpAddr) -> bool) -> Vec<Finding> {
-    let mut findings: Vec<_> = cluster.servers.iter().filter_map(server).collect();
+    let mut findings: Vec<_> = cluster.nodes().filter_map(node).collect();
     if cluster.running().is_none() {
         return findings;
     }
-    if cluster.api().is_none() {
+    // One that does not run publishes nothing.
+    let is_balanced = cluster.load_balancer.as_ref().is_none_or(Container::is_running);
+    if is_balanced && cluster.api().is_none() {
         let message =
             format!("the cluster {} publishes no port of its API server on this machine", cluster.name);
         let remedy = Code::K3dApiNotPublished.row().remedy_for("CLUSTER", &quoted(&cluster.name));
@@ -167,10 +169,10 @@ fn shared(cluster: &K3dCluster, all: &[K3dCluster]) -> Option<Finding> {
     })
 }
 
-/// What is wrong with one server.
+/// What is wrong with one server, or with the load balancer.
 #[must_use]
-pub fn server(server: &Container) -> Option<Finding> {
-    let Container { name, cluster, state, status, restarts, .. } = server;
+pub fn node(node: &Container) -> Option<Finding> {
+    let Container { name, state, status, restarts, .. } = node;
     let saw = |finding: Finding| {
         finding.saw(Place::file(name), format!("{state}: {status}; restarted {restarts} times"))
     };
@@ -187,10 +189,24 @@ pub fn server(server: &Container) -> Option<Finding> {
             Some(restarting(message).milder(Severity::Warn))
         }
         state => {
-            let remedy = Code::K3dClusterStopped.row().remedy_for("CLUSTER", &quoted(cluster));
             let message = format!("{name} does not run: it is {state}");
-            Some(saw(Finding::new(Code::K3dClusterStopped, message).remedy(remedy)))
+            Some(saw(Finding::new(Code::K3dClusterStopped, message).remedy(started(node))))
         }
+    }
+}
+
+/// What has a container run that does not.
+fn started(Container { name, cluster, state, .. }: &Container) -> Remedy {
+    let start = format!("k3d cluster start {}", quoted(cluster));
+    match state.as_str() {
+        // k3d takes it for one that runs, and leaves it.
+        "paused" => Remedy::new("let the container continue").command(format!("docker unpause {}", quoted(name))),
+        "created" | "initialized" | "configured" => Remedy::new(
+            "wait while `k3d cluster create` or `start` runs, which starts one container after the other and the load \
+             balancer last; where neither runs, start the cluster",
+        )
+        .command(start),
+        _ => Code::K3dClusterStopped.row().remedy_for("CLUSTER", &quoted(cluster)),
     }
 }
 
@@ -279,7 +295,10 @@ fn typed_there(command: &Command, cluster: &str) -> Vec<Command> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cluster::{clusters, tests::server};
+    use super::super::cluster::{
+        clusters,
+        tests::{load_balancer, server},
+    };
     use super::*;
 
     fn codes(findings: &[Finding]) -> Vec<(Code, Severity)> {
@@ -313,6 +332,38 @@ mod tests {
             let found = judge(&all[0], &all, |ip| ip == IpAddr::from([172, 18, 0, 1]));
             assert_eq!(codes(&found), want, "{:?}", all[0]);
         }
+    }
+
+    #[test]
+    fn a_load_balancer_that_does_not_run_is_started_and_no_cluster_created_again_for_its_port() {
+        let inside = || Container { published: vec![], ..server("edge", &["server"]) };
+        let balancer =
+            |state: &str| Container { state: state.into(), published: vec![], ..load_balancer("edge") };
+        for (server, balancer, want, commands) in [
+            (inside(), balancer("exited"), Code::K3dClusterStopped, "k3d cluster start edge"),
+            (inside(), balancer("created"), Code::K3dClusterStopped, "k3d cluster start edge"),
+            (inside(), balancer("paused"), Code::K3dClusterStopped, "docker unpause k3d-edge-serverlb"),
+            (
+                inside(),
+                balancer("restarting"),
+                Code::K3dNodeRestarting,
+                "docker logs --tail 50 k3d-edge-serverlb 2>&1 | weaver explain",
+            ),
+            (
+                Container { state: "exited".into(), ..inside() },
+                balancer("exited"),
+                Code::K3dClusterStopped,
+                "k3d cluster start edge",
+            ),
+        ] {
+            let all = clusters([server, balancer]);
+            let found = judge(&all[0], &all, |_| true);
+            let [found] = &found[..] else { panic!("{found:?}") };
+            let remedy = found.remedy.as_ref().unwrap();
+            assert_eq!((found.code, remedy.commands[0].to_string().as_str()), (want, commands), "{found:?}");
+        }
+        let all = clusters([inside(), balancer("running")]);
+        assert_eq!(codes(&judge(&all[0], &all, |_| true)), [(Code::K3dApiNotPublished, Severity::Fail)]);
     }
 
     #[test]
