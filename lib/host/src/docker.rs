@@ -20,7 +20,7 @@ use bollard::errors::Error;
 use bollard::query_parameters::{DownloadFromContainerOptions, EventsOptions, LogsOptions};
 use futures::{StreamExt as _, TryStreamExt as _};
 use weaver_diagnostics::k3d::cluster::{
-    Container, ContainerRole, Gateway, K3dCluster, PublishedPort, clusters, flags, is_cluster_name,
+    Container, ContainerRole, Gateway, K3dCluster, PublishedPort, clusters, flags, is_cluster_name, on_host,
 };
 use weaver_diagnostics::text_file::TextFile;
 
@@ -229,19 +229,24 @@ fn container(listed: &Listed, inspected: Inspected) -> Option<Container> {
             joined.ip_prefix_len.and_then(|length| length.try_into().ok()).filter(|length| *length <= alone);
         Some(Gateway { ip, prefix: prefix.unwrap_or(alone) })
     });
-    let arguments = inspected.args.unwrap_or_default();
+    let flags = flags(&name, &inspected.args.unwrap_or_default());
     // Of the same moment as the ports: one that ends in between runs in the list, and has no ports any more.
     let now = inspected.state.and_then(|state| state.status).filter(|state| !state.is_empty());
     let state = now.or_else(|| listed.state.clone()).unwrap_or_default();
+    let published = if network == Some("host") && state == "running" {
+        vec![on_host(&flags)]
+    } else {
+        published(settings.ports.unwrap_or_default())
+    };
     Some(Container {
-        flags: flags(&name, &arguments),
+        flags,
         name,
         cluster,
         role,
         state,
         status: listed.status.clone().unwrap_or_default(),
         restarts: inspected.restart_count.and_then(|count| count.try_into().ok()).unwrap_or_default(),
-        published: published(settings.ports.unwrap_or_default()),
+        published,
         gateway,
     })
 }
@@ -421,6 +426,20 @@ mod tests {
         let state = serde_json::from_value(json!({"Status": "exited"})).unwrap();
         let ended = Inspected { state: Some(state), ..inspected };
         assert_eq!(container(&listed, ended).unwrap().state, "exited");
+    }
+
+    /// As Docker shows a server of `k3d cluster create --network host`.
+    #[test]
+    fn a_server_in_the_network_of_the_machine_has_its_api_there_while_it_runs() {
+        let (mut listed, mut inspected) = shown();
+        listed.labels.as_mut().unwrap().insert("k3d.cluster.network".to_owned(), "host".to_owned());
+        let settings = json!({"Ports": {}, "Networks": {"host": {"Gateway": "", "IPPrefixLen": 0}}});
+        inspected.network_settings = Some(serde_json::from_value(settings).unwrap());
+        let runs = container(&listed, inspected.clone()).unwrap();
+        assert_eq!(runs.published, [PublishedPort { inside: 6443, at: ([0, 0, 0, 0], 6443).into() }]);
+        assert_eq!(runs.gateway, None);
+        inspected.state = Some(serde_json::from_value(json!({"Status": "exited"})).unwrap());
+        assert_eq!(container(&listed, inspected).unwrap().published, []);
     }
 
     #[test]

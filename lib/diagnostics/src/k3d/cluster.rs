@@ -102,6 +102,14 @@ pub fn flags(container: &str, arguments: &[String]) -> Vec<Flag> {
     flags
 }
 
+/// The API server in a cluster of `--network host`: nothing is published there, for its ports are the machine's.
+#[must_use]
+pub fn on_host(flags: &[Flag]) -> PublishedPort {
+    let chosen = flags.iter().rfind(|flag| flag.name == "https-listen-port");
+    let port = chosen.and_then(|flag| flag.value.parse().ok()).unwrap_or(API);
+    PublishedPort { inside: API, at: (Ipv4Addr::UNSPECIFIED, port).into() }
+}
+
 impl Container {
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -319,6 +327,19 @@ pub(crate) mod tests {
         assert_eq!(clusters([alone.clone(), balancer])[0].api(), Some(at));
         alone.published = vec![PublishedPort { inside: 80, at: ([0, 0, 0, 0], 9000).into() }];
         assert_eq!(clusters([alone])[0].api(), None);
+    }
+
+    #[test]
+    fn in_the_network_of_the_machine_the_api_is_where_k3s_listens() {
+        for (arguments, want) in [
+            (&["server"][..], 6443),
+            (&["server", "--https-listen-port=7443"], 7443),
+            (&["server", "--https-listen-port", "7443", "--https-listen-port=8443"], 8443),
+        ] {
+            let alone = server("edge", arguments);
+            let alone = Container { published: vec![on_host(&alone.flags)], ..alone };
+            assert_eq!(clusters([alone])[0].api(), Some(([127, 0, 0, 1], want).into()), "{arguments:?}");
+        }
     }
 
     #[test]
