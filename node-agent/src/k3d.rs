@@ -30,8 +30,6 @@ use crate::{host_root::HostRoot, k3s_files};
 
 /// For all answers of the engine: systemd gives the agent 90 s to start, and this comes first.
 const LONGEST: Duration = Duration::from_mins(1);
-/// Where the engine listens, unless it is said.
-const USUAL: &str = "/var/run/docker.sock";
 
 /// Which cluster the agent manages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -164,60 +162,50 @@ pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option
         ClusterChoice::Auto => (None, false),
         ClusterChoice::K3d(name) => (name.as_deref(), true),
     };
-    let looking = look_for(root, wanted, (name, is_chosen), before);
-    timeout(LONGEST, looking).await.unwrap_or_else(|_| {
+    let failed = |EngineError { socket, why, is_late }: EngineError| {
+        if is_late {
+            K3d::unknown(verdict::late(&socket, &why), true)
+        } else {
+            K3d::unknown(verdict::unread_by_agent(&socket, &why), is_chosen)
+        }
+    };
+    let engine = match Engine::find(wanted.docker_host.as_deref(), |path| root.real(path)) {
+        Ok(Some(engine)) => engine,
+        Ok(None) if is_chosen => return Some(K3d::unknown(verdict::no_engine(), true)),
+        Ok(None) => return None,
+        Err(error) => return Some(failed(error)),
+    };
+    let socket = engine.socket().to_owned();
+    let looking = look_at(engine, wanted, (name, is_chosen), before);
+    let found = timeout(LONGEST, looking).await.unwrap_or_else(|_| {
         let why = format!("not all answers within {} s", LONGEST.as_secs());
-        let socket = wanted.docker_host.as_deref().unwrap_or(USUAL);
-        Some(K3d::unknown(verdict::late(socket, &why), true))
-    })
+        Err(EngineError { socket, why, is_late: true })
+    });
+    Some(found.unwrap_or_else(failed))
 }
 
-async fn look_for(
-    root: &HostRoot,
+async fn look_at(
+    mut engine: Engine,
     wanted: &WantedCluster,
     (name, is_chosen): (Option<&str>, bool),
     before: Option<&K3d>,
-) -> Option<K3d> {
-    let seen = match clusters(root, wanted.docker_host.as_deref()).await {
-        Ok(seen) => seen,
-        Err(EngineError { socket, why, is_late: true }) => {
-            return Some(K3d::unknown(verdict::late(&socket, &why), true));
-        }
-        Err(EngineError { socket, why, is_late: false }) => {
-            return Some(K3d::unknown(verdict::unread_by_agent(&socket, &why), is_chosen));
-        }
-    };
-    let (engine, all) = match seen {
-        Some((engine, all)) => (engine, all),
-        None if is_chosen => {
-            return Some(K3d::unknown(verdict::no_engine(), true));
-        }
-        None => return None,
-    };
-    let known = before.and_then(|before| before.cluster.as_deref());
-    let known = known.filter(|known| all.iter().any(|cluster| cluster.name == *known));
-    match K3dCluster::choose(&all, name.or(known)) {
-        Err(why) => {
-            let is_fault = is_chosen || why != NotChosen::None;
-            Some(K3d { engine: Some(engine), ..K3d::unknown(verdict::not_chosen(&why), is_fault) })
-        }
-        Ok(cluster) => Some(read(&engine, cluster, &all, &wanted.names).await),
-    }
-}
-
-async fn clusters(
-    root: &HostRoot,
-    docker_host: Option<&str>,
-) -> Result<Option<(Engine, Vec<K3dCluster>)>, EngineError> {
-    let Some(mut engine) = Engine::find(docker_host, |path| root.real(path))? else { return Ok(None) };
-    let clusters = match engine.k3d_clusters().await {
+) -> Result<K3d, EngineError> {
+    let all = match engine.k3d_clusters().await {
         Err(error) if error.is_late => {
             engine.wait_longer();
             engine.k3d_clusters().await?
         }
         clusters => clusters?,
     };
-    Ok(Some((engine, clusters)))
+    let known = before.and_then(|before| before.cluster.as_deref());
+    let known = known.filter(|known| all.iter().any(|cluster| cluster.name == *known));
+    Ok(match K3dCluster::choose(&all, name.or(known)) {
+        Err(why) => {
+            let is_fault = is_chosen || why != NotChosen::None;
+            K3d { engine: Some(engine), ..K3d::unknown(verdict::not_chosen(&why), is_fault) }
+        }
+        Ok(cluster) => read(&engine, cluster, &all, &wanted.names).await,
+    })
 }
 
 /// What the servers' containers show. One that is deleted meanwhile is reported by what could not be read.
@@ -289,7 +277,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_engine_that_is_slow_with_each_answer_does_not_take_the_time_that_the_agent_has_to_start() {
         let dir = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(dir.path().join("docker.sock")).unwrap();
+        std::fs::create_dir_all(dir.path().join("run/podman")).unwrap();
+        let listener = UnixListener::bind(dir.path().join("run/podman/podman.sock")).unwrap();
         let server = |number: u32| {
             format!(
                 r#"{{"Id": "{number}", "Names": ["/k3d-edge-server-{number}"], "State": "running",
@@ -312,17 +301,14 @@ mod tests {
                 });
             }
         });
-        let wanted = WantedCluster {
-            choice: ClusterChoice::K3d(None),
-            docker_host: Some("unix:///docker.sock".to_owned()),
-            ..WantedCluster::default()
-        };
+        let wanted = WantedCluster { choice: ClusterChoice::K3d(None), ..WantedCluster::default() };
         let begun = Instant::now();
         let found = look(&HostRoot::new(dir.path().to_owned()), &wanted, None).await.unwrap();
         assert!(begun.elapsed() < LONGEST + Duration::from_secs(1), "{:?}", begun.elapsed());
         let [late] = &found.findings[..] else { panic!("{:?}", found.findings) };
         assert_eq!((late.code, late.severity()), (Code::ContainerEngineUnreadable, Severity::Unknown));
         assert!(late.evidence[0].to_string().contains("not all answers within 60 s"), "{late:?}");
+        assert!(late.message.contains("/run/podman/podman.sock"), "{late:?}");
     }
 
     #[test]

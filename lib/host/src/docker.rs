@@ -75,6 +75,12 @@ impl Engine {
         limited::docker(&self.socket, self.patience, limit).map_err(|error| self.failed(&error))
     }
 
+    /// Where it listens.
+    #[must_use]
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
     fn questions(&self) -> Questions {
         Questions::new(&self.socket, self.patience, DESCRIPTIONS)
     }

@@ -45,7 +45,19 @@ pub fn not_chosen(why: &NotChosen) -> Finding {
 #[must_use]
 pub fn unread(socket: &str, why: &str) -> Finding {
     let message = format!("the container engine at {socket} cannot be asked for the clusters of k3d: {why}");
-    Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why)
+    let finding = Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why);
+    if !is_podman(socket) {
+        return finding;
+    }
+    let remedy = Remedy::new("start podman's socket, or run the command as its user or as root")
+        .command("systemctl status podman.socket")
+        .command("sudo podman ps --filter label=app=k3d");
+    finding.remedy(remedy)
+}
+
+/// By where the engine listens, which podman's own units set.
+fn is_podman(socket: &str) -> bool {
+    socket.contains("podman")
 }
 
 /// It gives no answer in time, which is no fault: a machine that pulls images is slow.
@@ -53,7 +65,8 @@ pub fn unread(socket: &str, why: &str) -> Finding {
 pub fn late(socket: &str, why: &str) -> Finding {
     let message = format!("the container engine at {socket} does not answer in time: it may only be busy");
     let remedy = Remedy::new("wait and check again; if it does not improve, restart the container engine");
-    let remedy = remedy.command("uptime").command("systemctl status docker");
+    let unit = if is_podman(socket) { "podman.socket podman" } else { "docker" };
+    let remedy = remedy.command("uptime").command(format!("systemctl status {unit}"));
     let finding = Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why);
     finding.remedy(remedy).milder(Severity::Unknown)
 }
@@ -380,7 +393,19 @@ mod tests {
     fn an_engine_that_is_late_is_unknown_and_to_be_waited_for() {
         let found = late("/var/run/docker.sock", "no answer within 30 s");
         assert_eq!(found.severity(), Severity::Unknown);
-        assert!(found.remedy.unwrap().explain.starts_with("wait"));
+        let remedy = found.remedy.unwrap();
+        assert!(remedy.explain.starts_with("wait"));
+        assert_eq!(remedy.commands[1], "systemctl status docker");
+        let podman = late("/run/podman/podman.sock", "no answer within 30 s").remedy.unwrap();
+        assert_eq!(podman.commands[1], "systemctl status podman.socket podman");
+    }
+
+    #[test]
+    fn where_podman_listens_the_commands_are_podmans() {
+        let found = unread_by_agent("/run/podman/podman.sock", "Connection refused");
+        let commands = found.remedy.unwrap().commands;
+        assert!(commands.iter().all(|command| command.contains("podman")), "{commands:?}");
+        assert!(unread("/var/run/docker.sock", "x").remedy.unwrap().commands[0].contains("docker"));
     }
 
     #[test]
@@ -407,13 +432,7 @@ mod tests {
         }
         let usual: Vec<_> =
             Code::ContainerEngineUnreadable.row().remedy().commands.iter().map(ToString::to_string).collect();
-        for socket in [
-            "/var/run/docker.sock",
-            "unix:///run/podman/podman.sock",
-            "tcp://pi:2375",
-            "/run/users",
-            "/tmpfs/x",
-        ] {
+        for socket in ["/var/run/docker.sock", "tcp://pi:2375", "/run/users", "/tmpfs/x"] {
             assert_eq!(commands(socket).as_ref(), Some(&usual), "{socket}");
         }
     }
