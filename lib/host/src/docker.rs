@@ -100,7 +100,11 @@ impl Engine {
         let mut containers = Vec::new();
         for listed in listed.into_iter().filter(is_of_k3d) {
             match questions.get::<Inspected>(&format!("/containers/{}/json", listed.id)).await {
-                Ok(inspected) => containers.extend(container(&listed, inspected)),
+                Ok(inspected) => {
+                    let shown = container(&listed, inspected);
+                    containers
+                        .extend(shown.map(|one| Container { is_of_user: questions.is_of_user(), ..one }));
+                }
                 // It was deleted since.
                 Err(Error::DockerResponseServerError { status_code: 404, .. }) => {}
                 Err(error) => return Err(self.failed(&error)),
@@ -254,6 +258,8 @@ fn container(listed: &Listed, inspected: Inspected) -> Option<Container> {
         restarts: inspected.restart_count.and_then(|count| count.try_into().ok()).unwrap_or_default(),
         published,
         gateway,
+        // Only the connection says whose it is.
+        is_of_user: true,
     })
 }
 
@@ -396,6 +402,7 @@ mod tests {
         let found = engine.k3d_clusters().await.unwrap();
         let states: Vec<_> = found[0].servers.iter().map(|server| server.state.as_str()).collect();
         assert_eq!(states, ["running", "stopped"]);
+        assert!(!found[0].servers[0].is_of_user, "who runs this test listens");
         let asked = asked.await.unwrap();
         assert!(asked[0].starts_with("/containers/json?all=true&"), "in the engine's own version: {asked:?}");
         assert_eq!(asked[1..], ["/containers/c0/json", "/containers/c1/json", "/containers/c2/json"]);

@@ -57,8 +57,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Whether the whole network is private. The engine may be a user's, who can name any: the webhook then listens on
-    /// each address of this machine, or lets the internet in.
+    /// Whether the whole network is private: else the webhook listens on each address of this machine, or lets the
+    /// internet in.
     #[must_use]
     pub fn is_private(self) -> bool {
         PRIVATE.iter().any(|&(range, bits)| {
@@ -91,6 +91,9 @@ pub struct Container {
     pub published: Vec<PublishedPort>,
     /// This machine in the cluster's network, as the engine names it.
     pub gateway: Option<Gateway>,
+    /// The engine is that of a user without rights. Its networks are in a name space of its own, where this machine has
+    /// no address; and it can name any address of this machine, to have the webhook listen there.
+    pub is_of_user: bool,
 }
 
 /// The arguments that matter here, of all that a container's k3s is given.
@@ -178,10 +181,11 @@ impl K3dCluster {
         self.servers.iter().find(|server| server.is_running())
     }
 
-    /// This machine as the servers reach it; `None` too where that is not in a private network.
+    /// This machine as the servers reach it; `None` too where that is not in a private network, or where a user says it.
     #[must_use]
     pub fn gateway(&self) -> Option<Gateway> {
-        self.servers.iter().filter_map(|server| server.gateway).find(|gateway| gateway.is_private())
+        let by_root = self.servers.iter().filter(|server| !server.is_of_user);
+        by_root.filter_map(|server| server.gateway).find(|gateway| gateway.is_private())
     }
 
     /// What k3s acts on: the arguments of all servers, which k3d gives to each of them and which override every file.
@@ -273,6 +277,7 @@ pub(crate) mod tests {
             restarts: 0,
             published: vec![PublishedPort { inside: API, at: ([0, 0, 0, 0], 34067).into() }],
             gateway: Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }),
+            is_of_user: false,
         }
     }
 

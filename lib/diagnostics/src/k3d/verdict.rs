@@ -144,7 +144,15 @@ fn webhook(cluster: &K3dCluster, is_own: impl Fn(IpAddr) -> bool) -> Option<Find
         );
         return (!is_own(ip)).then(|| Finding::new(Code::K3dWebhookUnreachable, message));
     }
-    let Gateway { ip, prefix } = cluster.servers.iter().find_map(|server| server.gateway)?;
+    let (server, Gateway { ip, prefix }) =
+        cluster.servers.iter().find_map(|server| Some((server, server.gateway?)))?;
+    if server.is_of_user {
+        let message = format!(
+            "the container engine of {name} is one of a user: its containers do not reach the conversion webhook on \
+             this machine, and the webhook does not listen at {ip}, which that engine names"
+        );
+        return Some(Finding::new(Code::K3dWebhookUnreachable, message));
+    }
     let message = format!(
         "the container engine names {ip}/{prefix} as the network of {name}, which is not a private one: the conversion \
          webhook does not listen there"
@@ -377,6 +385,17 @@ mod tests {
         }
         let all = clusters([inside(), balancer("running")]);
         assert_eq!(codes(&judge(&all[0], &all, |_| true)), [(Code::K3dApiNotPublished, Severity::Fail)]);
+    }
+
+    #[test]
+    fn an_engine_of_a_user_chooses_no_address_of_this_machine() {
+        let gateway = Some(Gateway { ip: [192, 168, 1, 5].into(), prefix: 24 });
+        let all = clusters([Container { is_of_user: true, gateway, ..server("edge", &[]) }]);
+        assert_eq!(all[0].gateway(), None);
+        let [found] = &judge(&all[0], &all, |_| true)[..] else { panic!() };
+        assert_eq!(found.code, Code::K3dWebhookUnreachable);
+        assert!(found.message.contains("does not listen at 192.168.1.5"), "{found:?}");
+        assert_eq!(found.remedy.as_ref().unwrap().commands[0], "weaver docs install-in-a-cluster");
     }
 
     #[test]

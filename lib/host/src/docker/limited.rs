@@ -4,6 +4,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -61,6 +62,17 @@ pub struct Questions {
     socket: String,
     patience: Duration,
     left: Arc<Mutex<AnswerLimit>>,
+    is_of_user: AtomicBool,
+}
+
+/// The user whose process listens at a socket, where the system says so. It stands with an answer.
+#[derive(Clone, Copy)]
+struct Listener(Option<u32>);
+
+impl Listener {
+    fn is_user(self) -> bool {
+        self.0 != Some(0) && (self.0.is_none() || self.0 != crate::platform::caller())
+    }
 }
 
 /// What an engine answers where it refuses, podman too.
@@ -71,7 +83,13 @@ struct EngineRefusal {
 
 impl Questions {
     pub fn new(socket: &str, patience: Duration, limit: AnswerLimit) -> Self {
-        Self { socket: socket.to_owned(), patience, left: Arc::new(Mutex::new(limit)) }
+        let left = Arc::new(Mutex::new(limit));
+        Self { socket: socket.to_owned(), patience, left, is_of_user: AtomicBool::new(false) }
+    }
+
+    /// Whether an answer came from a process that is neither root's nor of the user of this program.
+    pub fn is_of_user(&self) -> bool {
+        self.is_of_user.load(Ordering::Relaxed)
     }
 
     /// What the engine has at this path, in the newest version of the API that it has, for none is asked for: one that
@@ -85,6 +103,10 @@ impl Questions {
 
     async fn answered<T: DeserializeOwned>(&self, request: BollardRequest) -> Result<T, Error> {
         let response = answer(self.socket.clone(), Arc::clone(&self.left), request).await?;
+        let listener = response.extensions().get::<Listener>().copied();
+        if listener.is_none_or(Listener::is_user) {
+            self.is_of_user.store(true, Ordering::Relaxed);
+        }
         let status = response.status();
         let body = response.into_body().collect().await?.to_bytes();
         if status.is_success() {
@@ -101,14 +123,29 @@ async fn answer(
     left: Arc<Mutex<AnswerLimit>>,
     request: BollardRequest,
 ) -> Result<Response<Incoming>, Error> {
-    let stream = Limited { stream: opened(&socket).await?, left };
+    let stream = opened(&socket).await?;
+    let listener = listener(&stream);
+    let stream = Limited { stream, left };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // It ends with the answer, or when that is dropped.
     tokio::spawn(connection);
     let (mut parts, body) = request.into_parts();
     parts.uri = parts.uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
     parts.headers.insert(HOST, HeaderValue::from_static("localhost"));
-    Ok(sender.send_request(BollardRequest::from_parts(parts, body)).await?)
+    let mut response = sender.send_request(BollardRequest::from_parts(parts, body)).await?;
+    response.extensions_mut().insert(listener);
+    Ok(response)
+}
+
+/// By the connection itself: what lies at the path may be another socket by now.
+#[cfg(unix)]
+fn listener(stream: &Stream) -> Listener {
+    Listener(stream.peer_cred().ok().map(|peer| peer.uid()))
+}
+
+#[cfg(windows)]
+const fn listener(_: &Stream) -> Listener {
+    Listener(None)
 }
 
 #[cfg(unix)]
@@ -158,5 +195,19 @@ impl AsyncWrite for Limited {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_a_users_unless_root_or_who_asks_runs_it() {
+        let caller = crate::platform::caller();
+        for (uid, want) in [(Some(0), false), (caller, caller.is_none()), (Some(54_321), true), (None, true)]
+        {
+            assert_eq!(Listener(uid).is_user(), want, "{uid:?}");
+        }
     }
 }
