@@ -26,6 +26,7 @@ use weaver_diagnostics::catalogue;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::{Code, Severity};
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
+use weaver_host::docker::Engine;
 use weaver_host::platform::CAN_BE_NODE;
 
 use crate::stdout::print;
@@ -102,7 +103,7 @@ pub async fn look(report: Option<&Path>, namespace: Option<&str>) -> Vec<Located
         seen.extend(cluster::look(client, namespace).await);
     }
     let is_bad = seen.iter().any(LocatedFinding::is_bad);
-    seen.extend(containers::look(std::env::var("DOCKER_HOST").ok().as_deref(), is_bad).await);
+    seen.extend(containers::look(Engine::of_user(), is_bad).await);
     // Last, so that no node determines which finding is the first, or what else is checked.
     if let Some(client) = &way.client {
         let name = may_be_here.then(|| node::name(report, Path::new(REPORT))).flatten();

@@ -13,10 +13,14 @@ use clap_mangen::roff::{Roff, bold, roman};
 use crate::exit_status::HEADING;
 use crate::stdout::document;
 
-const ENVIRONMENT: [(&str, &str); 4] = [
+const ENVIRONMENT: [(&str, &str); 5] = [
     ("KUBECONFIG", "Kubeconfigs, as kubectl reads it. `--kubeconfig` comes first."),
     ("VISUAL, EDITOR", "Editor of `weaver sync edit` and its like."),
     ("DOCKER_HOST", "Docker's socket, for clusters of k3d."),
+    (
+        "DOCKER_CONTEXT, DOCKER_CONFIG",
+        "Docker's context and the directory of its configuration, where DOCKER_HOST is not set.",
+    ),
     ("NO_COLOR", "Prints no colours, if it is set."),
 ];
 

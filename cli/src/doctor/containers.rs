@@ -3,8 +3,6 @@
 //!
 //! Only reads: nothing is started. Without an engine, or without a container of k3d, nothing is reported.
 
-use std::path::Path;
-
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::k3d::verdict;
 use weaver_diagnostics::recognise::Recogniser;
@@ -16,8 +14,8 @@ use super::seen::{LocatedFinding, Location};
 const TAIL: u32 = 50;
 
 /// What is wrong with the containers of k3d; `is_bad`: something does not work, so it matters if they cannot be seen.
-pub async fn look(docker_host: Option<&str>, is_bad: bool) -> Vec<LocatedFinding> {
-    let findings = match asked(docker_host, is_bad).await {
+pub async fn look(engine: Result<Option<Engine>, EngineError>, is_bad: bool) -> Vec<LocatedFinding> {
+    let findings = match asked(engine, is_bad).await {
         Ok(findings) => findings,
         Err(EngineError { socket, why, .. }) if is_bad => {
             let remedy = Remedy::new("run `weaver doctor` as root, or as a member of the group docker")
@@ -30,8 +28,11 @@ pub async fn look(docker_host: Option<&str>, is_bad: bool) -> Vec<LocatedFinding
     findings.into_iter().map(|finding| LocatedFinding { location: Location::Node, finding }).collect()
 }
 
-async fn asked(docker_host: Option<&str>, is_bad: bool) -> Result<Vec<Finding>, EngineError> {
-    let Some(engine) = Engine::find(docker_host, Path::to_owned)? else { return Ok(Vec::new()) };
+async fn asked(
+    engine: Result<Option<Engine>, EngineError>,
+    is_bad: bool,
+) -> Result<Vec<Finding>, EngineError> {
+    let Some(engine) = engine? else { return Ok(Vec::new()) };
     let mut findings = Vec::new();
     for cluster in &engine.k3d_clusters().await? {
         for node in cluster.nodes() {

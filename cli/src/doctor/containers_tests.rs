@@ -1,6 +1,6 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
@@ -20,8 +20,8 @@ fn what_was_stopped_matters_where_something_does_not_work() {
     }
 }
 
-fn url(socket: &Path) -> String {
-    format!("unix://{}", socket.display())
+fn engine(socket: &Path) -> Result<Option<Engine>, EngineError> {
+    Engine::find(Some(&format!("unix://{}", socket.display())), Path::to_owned)
 }
 
 /// A Docker that answers by path.
@@ -68,8 +68,7 @@ async fn a_server_that_restarts_is_named_with_what_its_log_says() {
             ("containers/k3d-my-server-0/logs", log),
         ],
     );
-    let socket = url(&socket);
-    let seen = look(Some(&socket), false).await;
+    let seen = look(engine(&socket), false).await;
     let codes: Vec<_> = seen.iter().map(|seen| (seen.finding.code, seen.finding.severity())).collect();
     assert_eq!(
         codes,
@@ -82,9 +81,9 @@ async fn a_server_that_restarts_is_named_with_what_its_log_says() {
 #[tokio::test]
 async fn without_the_right_to_ask_docker_a_note_is_shown_only_where_it_may_matter() {
     let dir = tempfile::tempdir().unwrap();
-    let socket = url(&docker(dir.path(), Vec::new()));
-    assert!(look(Some(&socket), false).await.is_empty());
-    let seen = look(Some(&socket), true).await;
+    let socket = docker(dir.path(), Vec::new());
+    assert!(look(engine(&socket), false).await.is_empty());
+    let seen = look(engine(&socket), true).await;
     assert_eq!(
         (seen[0].finding.code, seen[0].finding.severity()),
         (Code::ContainerEngineUnreadable, Severity::Unknown)

@@ -1,8 +1,6 @@
 //! The administrator's kubeconfig of a cluster of k3d on this machine, read from a server's container.
 
-use std::env;
 use std::net::SocketAddr;
-use std::path::Path;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -20,7 +18,7 @@ use super::refusal::{KubeconfigRefusal, refusal};
 /// There is no such cluster, it does not run, or the engine cannot be asked: the finding, with what helps.
 pub async fn source(cluster: &str) -> anyhow::Result<SourceContext> {
     let unread = |error: EngineError| refused_by(&verdict::unread(&error.socket, &error.why));
-    let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned).map_err(unread)?;
+    let engine = Engine::of_user().map_err(unread)?;
     let engine = engine.ok_or_else(|| refused_by(&verdict::no_engine()))?;
     let all = engine.k3d_clusters().await.map_err(unread)?;
     let chosen =

@@ -1,8 +1,6 @@
 //! Tries every way to connect to a registry, at most until the deadline.
 
-use std::env;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -231,9 +229,8 @@ async fn all(client: &Client, with_tags: usize) -> RegistryContents {
 
 /// Registries in containers of this machine; else the reason why they are not known.
 async fn containers() -> Result<Vec<RegistryContainer>, String> {
-    let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned);
     let failed = |error: weaver_host::docker::EngineError| format!("{}: {}", error.socket, error.why);
-    match engine.map_err(failed)? {
+    match Engine::of_user().map_err(failed)? {
         Some(engine) => engine.registries().await.map_err(failed),
         None => Err("no container engine listens on this machine".to_owned()),
     }

@@ -3,6 +3,7 @@
 //! Only reads. Labels, environment and arguments contain the cluster's token: what is kept of them is named in
 //! [`weaver_diagnostics::k3d::cluster`].
 
+mod context;
 mod limited;
 mod registries;
 mod shown;
@@ -52,6 +53,15 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// The engine that the commands of Docker and k3d use here: that of `DOCKER_HOST`, else of Docker's context, else
+    /// the first that listens.
+    ///
+    /// # Errors
+    /// One of the two names another machine, or a socket that is not there.
+    pub fn of_user() -> Result<Option<Self>, EngineError> {
+        Self::find(context::docker_host()?.as_deref(), Path::to_owned)
+    }
+
     /// The engine that `docker_host` names (the variable `DOCKER_HOST`), else the first that listens where engines do;
     /// `None` where none does. `real` maps a path of the machine to the path to open.
     ///

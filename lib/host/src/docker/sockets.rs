@@ -57,13 +57,16 @@ pub fn socket(
     if let Some(host) = docker_host.filter(|host| !host.is_empty()) {
         let (scheme, rest) = sockets.named;
         let path = host.strip_prefix(scheme).ok_or_else(|| {
-            let why = format!("DOCKER_HOST is not a socket of this machine: write {scheme}{rest}");
+            let why = format!(
+                "DOCKER_HOST or Docker's context names it, and it is not a socket of this machine: run the command \
+                 there, or set DOCKER_HOST={scheme}{rest}"
+            );
             failed(&why, host)
         })?;
         return if exists(Path::new(path)) {
             Ok(Some(path.into()))
         } else {
-            Err(failed("DOCKER_HOST names it, but it does not exist", host))
+            Err(failed("DOCKER_HOST or Docker's context names it, but it does not exist", host))
         };
     }
     let rootless = runtime_dir.into_iter().flat_map(|dir| sockets.rootless.map(|socket| dir.join(socket)));
@@ -94,7 +97,7 @@ mod tests {
             (Some("unix:///x.sock"), &all[..3], Err("does not exist")),
             (Some("tcp://pi:2375"), &all[..], Err("not a socket of this machine")),
             (Some("ssh://pi"), &all[..], Err("not a socket of this machine")),
-            (Some("npipe:////./pipe/x"), &all[..], Err("write unix:///PATH")),
+            (Some("npipe:////./pipe/x"), &all[..], Err("DOCKER_HOST=unix:///PATH")),
         ] {
             is_found(&UNIX, host, there, want);
         }
@@ -102,7 +105,7 @@ mod tests {
             (None, &all[4..], Ok(Some("//./pipe/docker_engine"))),
             (Some("npipe:////./pipe/x"), &all[..], Ok(Some("//./pipe/x"))),
             (Some("npipe:////./pipe/x"), &all[..5], Err("does not exist")),
-            (Some("unix:///x.sock"), &all[..], Err("write npipe:////./pipe/NAME")),
+            (Some("unix:///x.sock"), &all[..], Err("DOCKER_HOST=npipe:////./pipe/NAME")),
         ] {
             is_found(&WINDOWS, host, there, want);
         }
