@@ -107,10 +107,13 @@ pub fn run(verb: K3dVerb) -> anyhow::Result<ExitCode> {
 
 /// A name that k3d accepts: it becomes part of host names.
 fn cluster(text: &str) -> Result<String, &'static str> {
-    if text.len() <= 32 && dns_label(text).is_ok() {
+    let is_part = |part: &str| dns_label(&part.to_ascii_lowercase()).is_ok();
+    if text.len() <= 32 && text.split('.').all(is_part) {
         Ok(text.to_owned())
     } else {
-        Err("use up to 32 letters a to z, digits and hyphens; no hyphen at the beginning or end")
+        Err(
+            "use up to 32 letters, digits, hyphens and dots; no hyphen at the beginning or end, or next to a dot",
+        )
     }
 }
 
@@ -165,7 +168,10 @@ mod tests {
     fn which_values_are_taken() {
         assert!(
             cluster("edge-1").is_ok()
+                && cluster("Edge.lab").is_ok()
                 && cluster("").is_err()
+                && cluster("edge..lab").is_err()
+                && cluster("édge").is_err()
                 && cluster("a b").is_err()
                 && cluster("-a").is_err()
         );

@@ -95,10 +95,10 @@ impl fmt::Debug for K3d {
 }
 
 impl K3d {
-    /// What the node is called.
+    /// What the node is called: k3s writes it in lower case, and k3d takes capital letters in a cluster's name.
     pub(crate) fn node_name(&self) -> Option<String> {
-        let configured = self.effective.node_name.as_ref().map(|name| name.value.clone());
-        configured.or_else(|| self.server.clone())
+        let configured = self.effective.node_name.as_ref().map(|name| name.value.as_str());
+        configured.or(self.server.as_deref()).map(str::to_ascii_lowercase)
     }
 
     /// The same after an earlier state: a cluster that does not run has no gateway, and comes back with the old one.
@@ -309,6 +309,12 @@ mod tests {
         assert_eq!((late.code, late.severity()), (Code::ContainerEngineUnreadable, Severity::Unknown));
         assert!(late.evidence[0].to_string().contains("not all answers within 60 s"), "{late:?}");
         assert!(late.message.contains("/run/podman/podman.sock"), "{late:?}");
+    }
+
+    #[test]
+    fn a_node_is_called_as_its_container_in_lower_case() {
+        let k3d = K3d { server: Some("k3d-Edge.lab-server-0".into()), ..K3d::default() };
+        assert_eq!(k3d.node_name().as_deref(), Some("k3d-edge.lab-server-0"));
     }
 
     #[test]
