@@ -18,8 +18,8 @@ use weaver_diagnostics::{
 pub enum Runs {
     /// As a unit of this machine.
     Unit(Role),
-    /// In this cluster of k3d, which must serve these names.
-    K3d { cluster: String, names: Vec<String> },
+    /// In this cluster of k3d, which must serve these names, and is at this port of the machine where it runs.
+    K3d { cluster: String, names: Vec<String>, port: Option<u16> },
 }
 
 impl Runs {
@@ -28,7 +28,7 @@ impl Runs {
         match self {
             Self::Unit(Role::Server) => finding,
             Self::Unit(Role::Agent) => join::on_this_node(finding),
-            Self::K3d { cluster, names } => verdict::on_k3d(finding, cluster, names),
+            Self::K3d { cluster, names, port } => verdict::on_k3d(finding, cluster, names, *port),
         }
     }
 }

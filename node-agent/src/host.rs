@@ -99,6 +99,7 @@ impl Host {
             Some(k3d) => Runs::K3d {
                 cluster: k3d.cluster.clone().unwrap_or_else(|| "CLUSTER".to_owned()),
                 names: k3d.names(),
+                port: k3d.api.map(|api| api.port()),
             },
         }
     }

@@ -118,7 +118,11 @@ mod own_server {
         let (code, report) = scene.check(&["--name", "raspi"]);
         assert_eq!(code, Some(10), "{report:#}");
         let commands = &finding(&report, "T-02")["remedy"]["commands"];
-        assert_eq!(commands[0], "weaver k3d config edge --name raspik3d --name raspi > k3d.yaml");
+        let created = format!(
+            "weaver k3d config edge --name raspik3d --name raspi --api-port {} > k3d.yaml",
+            server.port()
+        );
+        assert_eq!(commands[0], created);
         assert!(!commands.to_string().contains("systemctl"), "{commands}");
 
         scene.engine.show([Shown { port: None, ..Shown::of("edge", &server, &["raspik3d"]) }]);

@@ -14,8 +14,8 @@ use crate::{
     k3s_unit::{self, Flag},
 };
 
-/// Port of the API server inside a container.
-const API: u16 = 6443;
+/// Port of the API server inside a container, and on the machine unless another was chosen.
+pub const API: u16 = 6443;
 /// The arguments of k3s that are kept.
 const KEPT: [&str; 5] = ["tls-san", "node-name", "node-ip", "disable-agent", "https-listen-port"];
 /// What k3d adds to the names by itself: any address.

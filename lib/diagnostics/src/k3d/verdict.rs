@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::cluster::{Container, Gateway, K3dCluster, NotChosen};
+use super::cluster::{API, Container, Gateway, K3dCluster, NotChosen};
 use crate::{
     finding::{Code, Command, Finding, Place, Remedy, Severity, UnitAction},
     hidden::{OF_USERS, TEMPORARY},
@@ -232,11 +232,11 @@ fn started(Container { name, cluster, state, .. }: &Container) -> Remedy {
 }
 
 /// What was found of a host whose API server runs in this cluster, with what is typed for it there; `names` are all
-/// that it is to serve.
+/// that it is to serve, at this port where it is known.
 #[must_use]
-pub fn on_k3d(mut finding: Finding, cluster: &str, names: &[String]) -> Finding {
+pub fn on_k3d(mut finding: Finding, cluster: &str, names: &[String], port: Option<u16>) -> Finding {
     let Some(remedy) = &mut finding.remedy else { return finding };
-    if let Some(other) = instead(finding.code, cluster, names) {
+    if let Some(other) = instead(finding.code, cluster, names, port) {
         *remedy = other;
     } else {
         remedy.commands = remedy.commands.iter().flat_map(|command| typed_there(command, cluster)).collect();
@@ -245,11 +245,11 @@ pub fn on_k3d(mut finding: Finding, cluster: &str, names: &[String]) -> Finding 
 }
 
 /// The remedy for findings that have another cause there.
-fn instead(code: Code, cluster: &str, names: &[String]) -> Option<Remedy> {
+fn instead(code: Code, cluster: &str, names: &[String], port: Option<u16>) -> Option<Remedy> {
     let cluster = &quoted(cluster);
     Some(match code {
         Code::NameNotServed | Code::NameStale | Code::NamesShadowed | Code::NameInvalid => {
-            create_again(cluster, names)
+            create_again(cluster, names, port)
         }
         Code::CertificateUntrusted => Remedy::new(
             "find out which program listens there: another cluster may have got the port",
@@ -276,16 +276,19 @@ pub fn serve(cluster: &str, name: &str, served: &[String]) -> Remedy {
     };
     let names: Vec<_> =
         std::iter::once(name.to_owned()).chain(served.iter().filter(|name| !is_own(name)).cloned()).collect();
-    create_again(&quoted(cluster), &names)
+    create_again(&quoted(cluster), &names, None)
 }
 
-fn create_again(cluster: &str, names: &[String]) -> Remedy {
+fn create_again(cluster: &str, names: &[String], port: Option<u16>) -> Remedy {
+    // Where kubeconfigs have it, and no other cluster does.
+    let port =
+        port.filter(|port| *port != API).map_or_else(String::new, |port| format!(" --api-port {port}"));
     let names = names.iter().flat_map(|name| [" --name ".to_owned(), quoted(name)]).collect::<String>();
     Remedy::new(
         "k3d gives the names to k3s when it creates the cluster, and no later change reaches it: create the cluster \
          again with the names, after saving what is in it; until then connect by a name that is served",
     )
-    .command(format!("weaver k3d config {cluster}{names} > k3d.yaml"))
+    .command(format!("weaver k3d config {cluster}{names}{port} > k3d.yaml"))
     .command(format!("k3d cluster delete {cluster}   # deletes everything in it"))
     .command("k3d cluster create --config k3d.yaml")
 }
@@ -485,14 +488,22 @@ mod tests {
     fn no_remedy_of_any_code_speaks_of_a_unit_that_is_not_there() {
         let names = ["raspi".to_owned()];
         for &code in Code::ALL {
-            let Some(remedy) = on_k3d(Finding::new(code, "m"), "edge", &names).remedy else { continue };
+            let Some(remedy) = on_k3d(Finding::new(code, "m"), "edge", &names, Some(6443)).remedy else {
+                continue;
+            };
             for command in &remedy.commands {
                 let is_unit = command.contains("systemctl") || command.contains("journalctl -u");
                 assert!(!(is_unit && command.contains("k3s")), "{code}: {command}");
             }
         }
-        let remedy = on_k3d(Finding::new(Code::NameNotServed, "m"), "edge", &names).remedy.unwrap();
-        assert_eq!(remedy.commands[0], "weaver k3d config edge --name raspi > k3d.yaml");
+        for (port, want) in [
+            (None, "weaver k3d config edge --name raspi > k3d.yaml"),
+            (Some(6443), "weaver k3d config edge --name raspi > k3d.yaml"),
+            (Some(34067), "weaver k3d config edge --name raspi --api-port 34067 > k3d.yaml"),
+        ] {
+            let remedy = on_k3d(Finding::new(Code::NameNotServed, "m"), "edge", &names, port).remedy.unwrap();
+            assert_eq!(remedy.commands[0], want);
+        }
         let served = ["kubernetes", "k3d-edge-server-0", "10.43.0.1", "box.lan"].map(str::to_owned);
         let remedy = serve("edge", "raspi", &served);
         assert_eq!(remedy.commands[0], "weaver k3d config edge --name raspi --name box.lan > k3d.yaml");
