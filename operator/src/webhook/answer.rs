@@ -4,9 +4,9 @@
 //! `Status` of Kubernetes, which the API server shows to anyone who asked it. No log line repeats the content of a
 //! request, and a refusal no more than its kind and path.
 //!
-//! Memory has a bound: all bodies together have [`MEMORY`], whole or not ([`super::arrival`]), and of the whole ones
-//! [`AT_ONCE`] are converted at a time. Both are free again when the work has ended, also if the client no longer waits
-//! for it.
+//! Memory has a bound: all bodies together have [`MEMORY`], whole or not, and all answers as much until they are taken
+//! ([`super::arrival`]). Of the whole bodies [`AT_ONCE`] are converted at a time, and together they take [`PARSED`]
+//! ([`weight`]). All of it is free again when the work has ended, also if the client no longer waits for it.
 
 use std::sync::Arc;
 
@@ -18,20 +18,22 @@ use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, Method, Uri};
 use kube::core::conversion::ConversionReview;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::{debug, error};
 
 use super::arrival::BodyMemory;
-use super::refusal::{ConversionRefusal, DEADLINE, LARGEST, PATIENCE, QUEUE};
+use super::refusal::{ConversionRefusal, DEADLINE, LARGEST, PARSED, PATIENCE, QUEUE};
+use super::weight;
 use crate::log_code;
 use weaver_api::webhook::REVIEW;
 use weaver_client::managed_fields;
 use weaver_host::http_server::Caller;
 
-/// Reviews being converted at once; each may have [`LARGEST`] in memory, several times over.
+/// Reviews being converted at once.
 const AT_ONCE: usize = 4;
-/// Bytes of all bodies together.
+/// Bytes of all bodies together, and of all answers.
 pub const MEMORY: usize = AT_ONCE * LARGEST;
 
 /// What all requests share.
@@ -39,11 +41,19 @@ pub const MEMORY: usize = AT_ONCE * LARGEST;
 struct WebhookState {
     memory: Arc<BodyMemory>,
     converters: Arc<Semaphore>,
+    /// Bytes for what is parsed.
+    parsed: Arc<Semaphore>,
+    answers: Arc<BodyMemory>,
 }
 
 impl WebhookState {
     fn new(memory: usize, converters: usize) -> Self {
-        Self { memory: Arc::new(BodyMemory::new(memory)), converters: Arc::new(Semaphore::new(converters)) }
+        Self {
+            memory: Arc::new(BodyMemory::new(memory)),
+            converters: Arc::new(Semaphore::new(converters)),
+            parsed: Arc::new(Semaphore::new(PARSED as usize)),
+            answers: Arc::new(BodyMemory::new(memory)),
+        }
     }
 }
 
@@ -74,29 +84,56 @@ async fn answer(State(shared): State<WebhookState>, request: Request) -> Result<
 async fn convert(shared: WebhookState, request: Request) -> Result<Response, ConversionRefusal> {
     let (head, body) = request.into_parts();
     announced(&head.headers)?;
-    let content = shared.memory.read(body).await?;
-    let permit =
-        timeout(QUEUE, shared.converters.acquire_owned()).await.map_err(|_| ConversionRefusal::Busy)?;
-    let permit = permit.map_err(|_| ConversionRefusal::Failed)?;
-    // Elsewhere: a panic there is not ours, and other requests continue meanwhile. It cannot be stopped, so memory and
-    // permit go with it.
-    let converted = tokio::task::spawn_blocking(move || {
-        let (_permit, content) = (permit, content);
-        let review = parse(&content.bytes)?;
+    let caller = head.extensions.get::<Caller>().cloned();
+    // It takes memory as well, which is not counted, and a client may send many without a body.
+    drop(head);
+    let mut content = shared.memory.read(body).await?;
+    let converter = permits(shared.converters, 1).await?;
+    let (content, converter, weight) = in_thread(move || {
+        content.bytes = without_unread(&content.bytes)?;
+        let weight = weight::of_review(&content.bytes);
+        Ok((content, converter, weight))
+    })
+    .await?;
+    let weight = u32::try_from(weight).ok().filter(|weight| *weight <= PARSED);
+    let parsed = permits(shared.parsed, weight.ok_or(ConversionRefusal::TooManyValues)?).await?;
+    let (answer, held) = in_thread(move || {
+        let review = parse(&content.bytes);
+        // Its text is not needed any more, nor the memory of that.
+        drop(content);
+        let review = review?;
         let objects = review.request.as_ref().map_or(0, |request| request.objects.len());
         let answer = weaver_api::convert::review(review);
         debug!(objects, "answered a review");
-        serde_json::to_vec(&answer).map_err(|_| ConversionRefusal::Failed)
-    });
-    let answer = converted.await.map_err(|error| {
-        error!(code = log_code::WEBHOOK_FAILED, %error, "the conversion of an object failed");
-        ConversionRefusal::Failed
-    })??;
+        let answer = serde_json::to_vec(&answer).map_err(|_| ConversionRefusal::Failed)?;
+        Ok((answer, (converter, parsed)))
+    })
+    .await?;
+    let body = shared.answers.send(answer).await?;
+    // The answer has memory of its own now.
+    drop(held);
     // As the API server does, and as others could: it decides who is evicted last, and nothing else.
-    if let Some(caller) = head.extensions.get::<Caller>() {
+    if let Some(caller) = caller {
         caller.mark_known();
     }
-    Ok(([(http::header::CONTENT_TYPE, "application/json")], answer).into_response())
+    Ok(([(http::header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// Of what all requests share, as soon as others give it back.
+async fn permits(of: Arc<Semaphore>, count: u32) -> Result<OwnedSemaphorePermit, ConversionRefusal> {
+    let taken = timeout(QUEUE, of.acquire_many_owned(count)).await.map_err(|_| ConversionRefusal::Busy)?;
+    taken.map_err(|_| ConversionRefusal::Failed)
+}
+
+/// Elsewhere: a panic there is not ours, and other requests continue meanwhile. It cannot be stopped, so memory and
+/// permits go with it.
+async fn in_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ConversionRefusal> + Send + 'static,
+) -> Result<T, ConversionRefusal> {
+    spawn_blocking(work).await.map_err(|error| {
+        error!(code = log_code::WEBHOOK_FAILED, %error, "the conversion of an object failed");
+        ConversionRefusal::Failed
+    })?
 }
 
 /// Is it worth reading, by what the client says of its size?
@@ -110,8 +147,8 @@ fn announced(headers: &HeaderMap) -> Result<(), ConversionRefusal> {
     Ok(())
 }
 
-/// A review with a request.
-fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
+/// The text of a review without what nothing reads.
+fn without_unread(content: &[u8]) -> Result<Vec<u8>, ConversionRefusal> {
     /// First, since what another kind has in its fields would only confuse.
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -128,8 +165,12 @@ fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
         return Err(ConversionRefusal::OtherKind { api_version: short(api_version), kind: short(kind) });
     }
     // The API server keeps that of the object, whatever is answered.
-    let content = managed_fields::removed(content);
-    let review: ConversionReview = serde_json::from_slice(&content).map_err(|error| malformed(&error))?;
+    Ok(managed_fields::removed(content))
+}
+
+/// A review with a request.
+fn parse(content: &[u8]) -> Result<ConversionReview, ConversionRefusal> {
+    let review: ConversionReview = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
     if review.request.is_none() { Err(ConversionRefusal::NoRequest) } else { Ok(review) }
 }
 

@@ -126,6 +126,61 @@ async fn the_largest_request_is_read_and_one_byte_more_is_not() {
     assert!(message.contains("larger than 8 MiB"), "{message}");
 }
 
+/// A map of one entry has seven bytes and takes seven hundred: a request of a few MiB would end the webhook.
+#[tokio::test]
+async fn a_request_that_takes_far_more_memory_than_its_bytes_is_refused_before_it_is_parsed() {
+    for value in [r#"{"a":0}"#, "[]", "0", r#""""#] {
+        let objects = [value].repeat((LARGEST - 1_000) / (value.len() + 1)).join(",");
+        let text = review(&json!(["ALL"])).to_string().replace("\"ALL\"", &objects);
+        let (code, message) = message(post_text(text).await);
+        assert_eq!(code, 413, "{value}: {message}");
+        assert!(message.contains("takes more than 112 MiB: ask for fewer objects"), "{value}: {message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_parsed_at_once_has_a_bound() {
+    let shared = WebhookState::new(LARGEST, 2);
+    let ask = || {
+        let text = review(&json!([{"a": 0}])).to_string();
+        with(shared.clone()).oneshot(http::Request::post("/convert").body(Body::from(text)).unwrap())
+    };
+    let others = Arc::clone(&shared.parsed).acquire_many_owned(PARSED - 1_000).await.unwrap();
+    assert_eq!(ask().await.unwrap().status().as_u16(), 503);
+    drop(others);
+    assert_eq!(ask().await.unwrap().status().as_u16(), 200);
+    assert_eq!(shared.parsed.available_permits(), PARSED as usize, "all of it is given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_its_client_does_not_take_breaks_off() {
+    let object = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
+                        "metadata": {"name": "a", "namespace": "b"}});
+    let text = review(&json!(vec![object; 500])).to_string();
+    let ask = || router().oneshot(http::Request::post("/convert").body(Body::from(text.clone())).unwrap());
+    let (taken, untaken) = (ask().await.unwrap(), ask().await.unwrap());
+    let taken = taken.into_body().collect().await.unwrap().to_bytes();
+    let taken: Value = serde_json::from_slice(&taken).unwrap();
+    assert_eq!(taken["response"]["convertedObjects"].as_array().unwrap().len(), 500);
+    tokio::time::sleep(2 * ARRIVAL).await;
+    untaken.into_body().collect().await.unwrap_err();
+}
+
+/// Its headers have a limit of their own, and there may be sixty-four of them on each connection.
+#[tokio::test(start_paused = true)]
+async fn the_head_of_a_request_is_not_kept_while_its_body_arrives() {
+    let kept = Arc::new(());
+    let mut request = http::Request::post("/convert");
+    request.extensions_mut().unwrap().insert(Arc::clone(&kept));
+    let never = stream::pending::<Result<Bytes, Infallible>>();
+    let asked = tokio::spawn(router().oneshot(request.body(Body::from_stream(never)).unwrap()));
+    while Arc::strong_count(&kept) > 1 {
+        assert!(!asked.is_finished(), "its head is kept until it is answered");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(!asked.is_finished(), "its body is waited for");
+}
+
 #[tokio::test]
 async fn a_body_without_end_is_refused_at_a_bound() {
     let chunks = stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from(vec![b' '; 1 << 16])));

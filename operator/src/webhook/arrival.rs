@@ -1,35 +1,45 @@
-//! Bodies as they arrive, and the memory that they have together.
+//! Bodies on their way, and the memory that they have together: those of requests as they arrive, and those of answers
+//! until their clients have taken them.
 //!
 //! A body takes memory as it grows, and a converter only when it is whole: a slow sender does not delay the conversion
-//! of others. Where the memory is short, the body that has been arriving longest is given up, if it has had its time
-//! ([`PATIENT`]); a client that is not slow has sent all in less.
+//! of others. Where the memory is short, the body that has been on its way longest is given up, if it has had its time
+//! ([`PATIENT`]); a client that is not slow has sent or taken all in less.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
+use futures::{Stream, stream};
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::refusal::{ARRIVAL, ConversionRefusal, LARGEST, PATIENCE, PATIENT, QUEUE};
 
 /// Poll interval of the memory in use.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The memory of all bodies that arrive, wait or are converted.
+/// Of an answer, as much is passed on at once: twice that much the connection holds of each answer that its client does
+/// not take.
+const PIECE: usize = 4 << 10;
+
+/// The memory of all requests that arrive, wait or are converted, or that of all answers.
 #[derive(Debug)]
 pub struct BodyMemory {
     free: Arc<Semaphore>,
-    arriving: Mutex<BTreeMap<u64, Arc<Arrival>>>,
+    on_the_way: Arc<Transfers>,
 }
 
+type Transfers = Mutex<BTreeMap<u64, Arc<Transfer>>>;
+
+/// A body on its way.
 #[derive(Debug)]
-struct Arrival {
+struct Transfer {
     since: Instant,
     bytes: AtomicUsize,
     given_up: CancellationToken,
@@ -46,7 +56,7 @@ impl BodyMemory {
     /// Of so many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(bytes)), arriving: Mutex::default() }
+        Self { free: Arc::new(Semaphore::new(bytes)), on_the_way: Arc::default() }
     }
 
     /// The body, if it is no larger than [`LARGEST`]; of a larger one nothing is kept.
@@ -54,19 +64,40 @@ impl BodyMemory {
     /// # Errors
     /// Too large, too slow, cut off, or others have all of the memory.
     pub async fn read(&self, body: Body) -> Result<RequestBody, ConversionRefusal> {
-        let arrival = Arc::new(Arrival {
-            since: Instant::now(),
-            bytes: AtomicUsize::new(0),
-            given_up: CancellationToken::new(),
-        });
-        let _listed = ArrivalEntry::new(self, Arc::clone(&arrival));
+        let arrival = Arc::new(Transfer::of(0));
+        let _listed = TransferEntry::new(&self.on_the_way, Arc::clone(&arrival));
         tokio::select! {
             read = timeout(ARRIVAL, self.collect(body, &arrival)) => read.unwrap_or(Err(ConversionRefusal::SlowBody)),
             () = arrival.given_up.cancelled() => Err(ConversionRefusal::SlowBody),
         }
     }
 
-    async fn collect(&self, mut body: Body, arrival: &Arrival) -> Result<RequestBody, ConversionRefusal> {
+    /// The body of this answer. It breaks off where its client has not taken it within [`ARRIVAL`], or within
+    /// [`PATIENT`] where others need its memory.
+    ///
+    /// # Errors
+    /// Others have all of the memory.
+    pub async fn send(&self, answer: Vec<u8>) -> Result<Body, ConversionRefusal> {
+        let held = self.take(answer.len()).await?;
+        let sending = Arc::new(Transfer::of(answer.len()));
+        let listed = TransferEntry::new(&self.on_the_way, Arc::clone(&sending));
+        let rest: Unsent = Arc::new(Mutex::new(Some((Bytes::from(answer), held))));
+        let done = CancellationToken::new();
+        let (body, guard) = (Arc::clone(&rest), done.clone().drop_guard());
+        // The body itself is asked for nothing more where its client takes nothing.
+        tokio::spawn(async move {
+            let _listed = listed;
+            tokio::select! {
+                () = done.cancelled() => {}
+                () = sending.given_up.cancelled() => {}
+                () = sleep(ARRIVAL) => {}
+            }
+            drop(rest.lock().take());
+        });
+        Ok(Body::from_stream(pieces(body, guard)))
+    }
+
+    async fn collect(&self, mut body: Body, arrival: &Transfer) -> Result<RequestBody, ConversionRefusal> {
         let mut kept = Ok(RequestBody { bytes: Vec::new(), held: None });
         let mut size = 0_usize;
         while let Some(frame) = body.frame().await {
@@ -106,18 +137,42 @@ impl BodyMemory {
     }
 
     fn give_up_slow(&self, needed: usize) {
-        let arriving = self.arriving.lock();
-        let state = |(key, one): (&u64, &Arc<Arrival>)| (*key, one.since, one.bytes.load(Ordering::Relaxed));
-        for key in too_slow(&arriving.iter().map(state).collect::<Vec<_>>(), needed, Instant::now()) {
-            if let Some(arrival) = arriving.get(&key) {
-                arrival.given_up.cancel();
+        let on_the_way = self.on_the_way.lock();
+        let state = |(key, one): (&u64, &Arc<Transfer>)| (*key, one.since, one.bytes.load(Ordering::Relaxed));
+        for key in too_slow(&on_the_way.iter().map(state).collect::<Vec<_>>(), needed, Instant::now()) {
+            if let Some(transfer) = on_the_way.get(&key) {
+                transfer.given_up.cancel();
             }
         }
     }
 }
 
+/// What is left of an answer, and its memory; `None` once it is given up.
+type Unsent = Arc<Mutex<Option<(Bytes, OwnedSemaphorePermit)>>>;
+
+/// What is left of an answer, piece by piece. `guard` is dropped with the last one, or with the connection.
+fn pieces(rest: Unsent, guard: DropGuard) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    stream::try_unfold((rest, guard), async |(rest, guard)| {
+        // A copy: what is in the hands of the connection would keep the whole answer in memory.
+        let piece = |left: &mut Bytes| Bytes::copy_from_slice(&left.split_to(left.len().min(PIECE)));
+        let piece = rest.lock().as_mut().map(|(left, _)| piece(left));
+        match piece {
+            Some(piece) if piece.is_empty() => Ok(None),
+            Some(piece) => Ok(Some((piece, (rest, guard)))),
+            None => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        }
+    })
+}
+
+impl Transfer {
+    /// From now on, with so many bytes.
+    fn of(bytes: usize) -> Self {
+        Self { since: Instant::now(), bytes: AtomicUsize::new(bytes), given_up: CancellationToken::new() }
+    }
+}
+
 impl RequestBody {
-    fn add(&mut self, data: &[u8], more: OwnedSemaphorePermit, arrival: &Arrival) {
+    fn add(&mut self, data: &[u8], more: OwnedSemaphorePermit, arrival: &Transfer) {
         self.bytes.extend_from_slice(data);
         arrival.bytes.fetch_add(data.len(), Ordering::Relaxed);
         match &mut self.held {
@@ -129,10 +184,10 @@ impl RequestBody {
 
 /// Which bodies, given as key, begin and size so far, are given up where `needed` bytes are missing: those that began
 /// first, until they have so many together; none that has not had [`PATIENT`].
-fn too_slow(arriving: &[(u64, Instant, usize)], needed: usize, now: Instant) -> Vec<u64> {
+fn too_slow(on_the_way: &[(u64, Instant, usize)], needed: usize, now: Instant) -> Vec<u64> {
     let had_their_time = |since: Instant| now.saturating_duration_since(since) >= PATIENT;
     let mut slow: Vec<_> =
-        arriving.iter().filter(|(_, since, size)| had_their_time(*since) && *size > 0).collect();
+        on_the_way.iter().filter(|(_, since, size)| had_their_time(*since) && *size > 0).collect();
     slow.sort_by_key(|(_, since, _)| *since);
     let mut freed = 0;
     slow.into_iter()
@@ -145,21 +200,21 @@ fn too_slow(arriving: &[(u64, Instant, usize)], needed: usize, now: Instant) -> 
         .collect()
 }
 
-/// An entry of [`BodyMemory::arriving`], for as long as its body arrives.
-struct ArrivalEntry<'a>(&'a BodyMemory, u64);
+/// An entry of [`BodyMemory::on_the_way`], for as long as its body is.
+struct TransferEntry(Arc<Transfers>, u64);
 
-impl<'a> ArrivalEntry<'a> {
-    fn new(memory: &'a BodyMemory, arrival: Arc<Arrival>) -> Self {
-        let mut arriving = memory.arriving.lock();
-        let key = arriving.last_key_value().map_or(0, |(key, _)| key.wrapping_add(1));
-        arriving.insert(key, arrival);
-        Self(memory, key)
+impl TransferEntry {
+    fn new(all: &Arc<Transfers>, transfer: Arc<Transfer>) -> Self {
+        let mut on_the_way = all.lock();
+        let key = on_the_way.last_key_value().map_or(0, |(key, _)| key.wrapping_add(1));
+        on_the_way.insert(key, transfer);
+        Self(Arc::clone(all), key)
     }
 }
 
-impl Drop for ArrivalEntry<'_> {
+impl Drop for TransferEntry {
     fn drop(&mut self) {
-        self.0.arriving.lock().remove(&self.1);
+        self.0.lock().remove(&self.1);
     }
 }
 
@@ -167,8 +222,7 @@ impl Drop for ArrivalEntry<'_> {
 mod tests {
     use std::convert::Infallible;
 
-    use axum::body::Bytes;
-    use futures::{StreamExt as _, stream};
+    use futures::StreamExt as _;
 
     use super::*;
 
@@ -242,5 +296,38 @@ mod tests {
         assert_eq!(begun.elapsed().as_secs(), QUEUE.as_secs());
         drop(held);
         assert_eq!(memory.read(Body::from("{}")).await.unwrap().bytes, b"{}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_fill_the_memory_untaken_give_way_to_one_that_is_taken() {
+        let memory = BodyMemory::new(4 * LARGEST);
+        let mut untaken = Vec::new();
+        for _ in 0..4 {
+            let mut answer = memory.send(vec![b' '; LARGEST]).await.unwrap();
+            // Its client takes the beginning.
+            let piece = answer.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(piece.is_unique(), "the piece keeps all of the answer");
+            untaken.push(answer);
+        }
+        let begun = Instant::now();
+        let taken = memory.send(vec![b' '; LARGEST]).await.unwrap();
+        assert!(begun.elapsed() < 2 * PATIENT, "{:?}", begun.elapsed());
+        assert_eq!(taken.collect().await.unwrap().to_bytes().len(), LARGEST);
+        // Of those that wait no one asks for more, and none is dropped.
+        sleep(ARRIVAL).await;
+        assert_eq!(memory.free.available_permits(), 4 * LARGEST, "all of it is given back");
+        for answer in untaken {
+            answer.collect().await.unwrap_err();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_whose_client_has_gone_gives_its_memory_back_at_once() {
+        let memory = BodyMemory::new(LARGEST);
+        let begun = Instant::now();
+        drop(memory.send(vec![b' '; LARGEST]).await.unwrap());
+        let next = memory.send(vec![b' '; LARGEST]).await.unwrap();
+        assert!(begun.elapsed() < PATIENT, "{:?}", begun.elapsed());
+        assert_eq!(next.collect().await.unwrap().to_bytes().len(), LARGEST);
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! - [`answer`] has the two paths; [`refusal`] says why a request is refused.
 //! - [`leaf`] has the certificate, read again when it is replaced.
-//! - [`arrival`] has the bodies while they arrive, and their memory.
+//! - [`arrival`] has the bodies while they arrive or are taken, and their memory.
+//! - [`weight`] says what a body takes when it is parsed.
 //! - [`serve`] has TLS and what clients may have; the connections are [`weaver_host::http_server`]'s.
 
 pub mod answer;
@@ -14,6 +15,7 @@ pub mod arrival;
 pub mod leaf;
 pub mod refusal;
 pub mod serve;
+pub mod weight;
 
 use std::io;
 use std::net::SocketAddr;

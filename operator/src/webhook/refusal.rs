@@ -15,9 +15,11 @@ pub const LARGEST: usize = 8 << 20;
 pub const PATIENCE: usize = 8 * LARGEST;
 /// For one request; the API server gives up after 30 s.
 pub const DEADLINE: Duration = Duration::from_secs(25);
-/// For a body to arrive.
+/// What the reviews that are converted may take in all, in bytes: see [`super::weight`].
+pub const PARSED: u32 = 112 << 20;
+/// For a body to arrive, or to be taken.
 pub const ARRIVAL: Duration = Duration::from_secs(10);
-/// For a body to arrive where others need its memory.
+/// The same where others need its memory.
 pub const PATIENT: Duration = Duration::from_secs(1);
 /// For memory or a converter, where others have all.
 pub const QUEUE: Duration = Duration::from_secs(5);
@@ -28,6 +30,12 @@ pub enum ConversionRefusal {
     /// The body is larger than [`LARGEST`].
     #[error("the request is larger than {} MiB, the most that this webhook reads", LARGEST >> 20)]
     TooLarge,
+    /// Parsed, it would take more than [`PARSED`].
+    #[error(
+        "the request has so many values that converting it takes more than {} MiB: ask for fewer objects at once",
+        PARSED >> 20
+    )]
+    TooManyValues,
     /// The body ended before it was whole.
     #[error("the request was truncated")]
     CutOff,
@@ -83,7 +91,7 @@ impl ConversionRefusal {
     /// The status and, in one word, the reason that Kubernetes has for it.
     fn code(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Self::TooLarge | Self::TooManyValues => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
             Self::CutOff | Self::Malformed { .. } | Self::OtherKind { .. } | Self::NoRequest => {
                 (StatusCode::BAD_REQUEST, "BadRequest")
             }
