@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use weaver_client::call::is_watch;
 use weaver_tenant::Account;
 use weaver_tenant::token::{FreshToken, KubeMinter, Mint, MintError};
-use weaver_tenant::transport::{ServerClock, is_watch};
+use weaver_tenant::transport::ServerClock;
 
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 use tokio::time::timeout;
-use weaver_client::call::conversion_failed;
+use weaver_client::call::{conversion_failed, is_too_large};
 use weaver_diagnostics::finding::{Code, Finding};
 
 pub const PATIENCE: Duration = Duration::from_secs(15);
@@ -28,6 +28,10 @@ pub async fn asked_for<T>(
         Err(_) => Err(bad(Code::ApiServerSlow, format!("no answer within {} s", patience.as_secs()))),
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(error))) => Err(bad(code_of(&error), error.message.clone())),
+        // It answers: who may write such objects must not have it called down.
+        Ok(Err(error)) if is_too_large(&error) => {
+            Err(bad(Code::ApiServerSlow, "the answer is longer than what is read of one".to_owned()))
+        }
         Ok(Err(error)) => Err(bad(Code::K3sNotAnswering, error.to_string())),
     }
 }
@@ -46,6 +50,7 @@ fn code_of(error: &Status) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::{BodyExt as _, Limited};
     use weaver_diagnostics::finding::Severity;
 
     #[tokio::test]
@@ -66,6 +71,9 @@ mod tests {
             let found = asked("asking", async { answer }).await.unwrap_err();
             assert_eq!(found.code, want, "{found:?}");
         }
+        let long = Limited::new("more than one byte".to_owned(), 1).collect().await.unwrap_err();
+        let found = asked("asking", async { Err::<(), _>(kube::Error::Service(long)) }).await.unwrap_err();
+        assert_eq!((found.code, found.severity()), (Code::ApiServerSlow, Severity::Warn));
         let never = std::future::pending::<kube::Result<()>>();
         let found = asked_for(Duration::ZERO, "asking", never).await.unwrap_err();
         assert_eq!((found.code, found.severity()), (Code::ApiServerSlow, Severity::Warn));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Chain;
+use http::Uri;
 use http_body_util::LengthLimitError;
 use kube::core::Status;
 use tokio::time::timeout;
@@ -77,6 +78,12 @@ pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T
         Ok(answer) => answer.map_err(CallError::from),
         Err(_) => Err(no_answer(DEADLINE)),
     }
+}
+
+/// Is it the address of a watch, whose answer ends only after minutes?
+#[must_use]
+pub fn is_watch(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
 }
 
 /// That a call has no answer after so long.

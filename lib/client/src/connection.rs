@@ -4,17 +4,27 @@
 //! the mistake, keys and tokens included.
 
 use std::path::Path;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use http::HeaderValue;
+use futures::future::BoxFuture;
 use http::header::USER_AGENT;
-use kube::client::ClientBuilder;
+use http::{HeaderValue, Request, Response};
+use http_body_util::Limited;
+use kube::client::{Body, ClientBuilder, DynBody};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tower::Service;
+use tower::layer::layer_fn;
 use tower::util::MapResponseLayer;
 
+use crate::call::is_watch;
 use crate::managed_fields;
+
+/// Most bytes that are read of an answer which ends: who may write objects decides how long a list is, and a node how
+/// long a log.
+const LONGEST_ANSWER: usize = 64 << 20;
 
 /// How to connect to the API server: with `kubeconfig`, else as kubectl would, else as a pod; with this `context` of
 /// it, else its current one. `watch` is the length of the longest request. Requests carry the `user_agent`.
@@ -52,13 +62,45 @@ pub async fn config(
     Ok(config)
 }
 
-/// A client with the credentials of `config`. An object whose [`managed_fields`] no parser takes is read without them.
+/// A client with the credentials of `config`. An object whose [`managed_fields`] no parser takes is read without them;
+/// an answer of more than 64 MiB, other than that of a watch, is an error ([`crate::call::is_too_large`]).
 ///
 /// # Errors
 /// If TLS cannot be set up with its certificates.
 pub fn client(config: &Config) -> anyhow::Result<Client> {
     let builder = ClientBuilder::try_from(config.clone()).context("setting up TLS")?;
-    Ok(builder.with_layer(&MapResponseLayer::new(managed_fields::readable_in)).build())
+    let bounded = builder.with_layer(&layer_fn(|inner| Bounded { inner, longest: LONGEST_ANSWER }));
+    Ok(bounded.with_layer(&MapResponseLayer::new(managed_fields::readable_in)).build())
+}
+
+/// Reads no more than this of an answer that ends.
+struct Bounded<S> {
+    inner: S,
+    longest: usize,
+}
+
+impl<S> Service<Request<Body>> for Bounded<S>
+where
+    S: Service<Request<Body>, Response = Response<Box<DynBody>>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (longest, ends) = (self.longest, !is_watch(request.uri()));
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            let limited = |body: Box<DynBody>| Box::new(Limited::new(body, longest)) as Box<DynBody>;
+            Ok(if ends { answer.map(limited) } else { answer })
+        })
+    }
 }
 
 /// The same for what all tenants share: it cannot act as the operator.
@@ -84,7 +126,31 @@ async fn from_file(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<C
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+    use tower::BoxError;
+
     use super::*;
+    use crate::call::CallError;
+
+    /// A node answers for the logs of its pods, and who may write a few large objects makes a list long.
+    #[tokio::test]
+    async fn an_answer_without_end_is_not_read_to_it_and_a_watch_is_read_as_it_comes() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let body = Body::from(vec![b'x'; 101]).map_err(BoxError::from);
+            Ok::<_, BoxError>(Response::new(Box::new(body) as Box<DynBody>))
+        });
+        let read = async |longest, path: &str| {
+            let builder = ClientBuilder::new(service, "default");
+            let client = builder.with_layer(&layer_fn(|inner| Bounded { inner, longest })).build();
+            let request = Request::get(path).body(Vec::new()).unwrap();
+            client.request_text(request).await.map(|text| text.len()).map_err(CallError::from)
+        };
+        let log = "/api/v1/namespaces/a/pods/b/log?tailLines=1";
+        assert_eq!(read(101, log).await, Ok(101));
+        assert_eq!(read(100, log).await, Err(CallError::TooLarge));
+        assert_eq!(read(100, "/api/v1/pods?limit=1000").await, Err(CallError::TooLarge));
+        assert_eq!(read(100, "/api/v1/pods?watch=true&limit=1").await, Ok(101));
+    }
 
     async fn refused(text: &str) -> String {
         let dir = tempfile::tempdir().unwrap();

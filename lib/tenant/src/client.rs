@@ -14,13 +14,13 @@ use kube::{Client, Resource};
 use parking_lot::{Mutex, MutexGuard};
 use secrecy::ExposeSecret as _;
 use tower::BoxError;
+use weaver_client::call::is_watch;
 
 use super::access_cache::{AccessCache, REMEMBERED};
 use super::account::Account;
 use super::budget::MemoryBudget;
 use super::claims::Claims;
 use super::token::{KubeMinter, Mint, MintError, MintedToken, TokenSlot};
-use crate::transport::is_watch;
 
 /// Most bytes that are read of an answer which ends, 8 MiB: of a list, the metadata of six thousand ordinary
 /// objects. One object has no more than three, but who may write many of them decides how long the list is.

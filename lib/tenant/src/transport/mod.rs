@@ -15,7 +15,7 @@ mod send_gate;
 
 use std::time::Duration;
 
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use hyper::body::Body as HttpBody;
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
 use kube::config::AuthInfo;
@@ -23,6 +23,7 @@ use kube::{Client, Config};
 use tower::layer::util::Identity;
 use tower::util::BoxService;
 use tower::{BoxError, Layer, Service, ServiceBuilder};
+use weaver_client::call::is_watch;
 
 pub use clock::ServerClock;
 pub use connector::Connector;
@@ -103,12 +104,6 @@ pub async fn shared(config: &Config) -> Result<Client, TransportError> {
         _ => None,
     };
     client(&config, connector.as_ref(), &Identity::new())
-}
-
-/// Is it the address of a watch, whose answer ends only after minutes?
-#[must_use]
-pub fn is_watch(uri: &Uri) -> bool {
-    uri.query().is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
 }
 
 #[cfg(test)]
