@@ -25,7 +25,11 @@ use weaver_diagnostics::weaver_toml::{
 use weaver_diagnostics::yaml_node::SyntaxError;
 use weaver_host::platform;
 
+use crate::bounded_file;
 use crate::stdout::{document, note, say, show};
+
+/// Most bytes that are read of a file next to `weaver.toml`, as on the Pi.
+const COMPANION_LIMIT: u64 = 256 << 10;
 
 /// What every card has.
 const SAMPLE: &str = include_str!("../../image/overlay-boot/weaver.toml");
@@ -236,7 +240,8 @@ fn said<T: Default>(
 ) -> Result<T, UnreadableFile> {
     let path = weaver_toml.with_file_name(name);
     let shown = path.display().to_string();
-    let text = (weaver_toml != Path::new("-")).then(|| fs::read_to_string(&path)).transpose();
+    let text =
+        (weaver_toml != Path::new("-")).then(|| bounded_file::text(&path, COMPANION_LIMIT)).transpose();
     let file = match text {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         text => text.map(|text| text.map(|text| TextFile::new(shown.as_str(), text))),
@@ -279,6 +284,20 @@ mod tests {
         let error = init(Some(&path), SAMPLE).unwrap_err();
         assert!(format!("{error:#}").contains("is not overwritten"), "{error:#}");
         assert!(fs::read_to_string(&path).unwrap().contains("hostname = \"pi\""));
+    }
+
+    /// Whose card it is, decides what is on it.
+    #[test]
+    fn a_file_of_a_card_that_is_as_large_as_the_card_is_not_read_to_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let toml = directory.path().join("weaver.toml");
+        for (size, is_read) in [(COMPANION_LIMIT, true), (COMPANION_LIMIT + 1, false)] {
+            let text = vec![b'#'; usize::try_from(size).unwrap()];
+            fs::write(directory.path().join("user-data"), text).unwrap();
+            let known = said(&toml, "user-data", |_| Ok(()));
+            assert_eq!(known.is_ok(), is_read, "{size}: {known:?}");
+            assert!(known.is_ok() || known.unwrap_err().why.contains("larger than 256 KiB"));
+        }
     }
 
     #[test]

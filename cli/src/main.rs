@@ -3,6 +3,7 @@
 // Text from elsewhere must not reach a terminal unchanged: only `stdout` prints.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod bounded_file;
 mod config;
 mod connection;
 mod copied_kinds;

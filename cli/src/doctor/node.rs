@@ -11,6 +11,7 @@ use weaver_diagnostics::reported_findings::ReportedFindings;
 
 use super::reports;
 use super::seen::{LocatedFinding, Location};
+use crate::bounded_file;
 
 /// The parts of it that matter here.
 #[derive(Deserialize)]
@@ -35,6 +36,9 @@ struct Definitions {
     unanswered: bool,
     reason: String,
 }
+
+/// Most bytes that are read of a report.
+const LARGEST: u64 = 4 << 20;
 
 /// Characters of a reason that are shown.
 const LONGEST: usize = 400;
@@ -63,7 +67,7 @@ pub fn report(
             finding: finding.remedy(Remedy::new("run this as root").command(remedy.to_owned())),
         }]
     };
-    let text = match std::fs::read(path) {
+    let text = match bounded_file::read(path, LARGEST) {
         // Most machines have no agent.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => return Vec::new(),
         Err(error) => return unknown(&error.to_string(), "sudo weaver doctor"),
@@ -104,7 +108,7 @@ pub fn name(named: Option<&Path>, usual: &Path) -> Option<String> {
         node: Option<String>,
     }
     let path = named.unwrap_or(usual);
-    let text = std::fs::read(path).ok().filter(|_| is_of_this_machine(named, path))?;
+    let text = bounded_file::read(path, LARGEST).ok().filter(|_| is_of_this_machine(named, path))?;
     serde_json::from_slice::<Named>(&text).ok()?.node
 }
 

@@ -24,7 +24,7 @@ use weaver_host::platform::{self, FileOwner};
 use super::authority;
 
 /// More than any kubeconfig has.
-const LARGEST: u64 = 4 << 20;
+pub const LARGEST: u64 = 4 << 20;
 
 #[derive(Clone, Copy)]
 pub struct MergeOptions {

@@ -24,8 +24,8 @@ use weaver_host::platform::{self, CAN_BE_NODE};
 
 use super::file;
 use super::refusal::refused_file;
-use crate::connection;
 use crate::stdout::{say, show};
+use crate::{bounded_file, connection};
 
 pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let paths = file.map_or_else(connection::kubeconfig_files, |file| vec![file]);
@@ -71,7 +71,7 @@ pub fn lint(text: &TextFile, context: Option<&str>, is_server: bool) -> Vec<Find
 
 /// The file that the kubeconfig names.
 fn read(path: &Path) -> Option<String> {
-    Here.is_file(path).then(|| fs::read_to_string(path).ok())?
+    Here.is_file(path).then(|| bounded_file::text(path, file::LARGEST).ok())?
 }
 
 /// What the dates of the client certificate are by this clock.

@@ -1,8 +1,8 @@
 //! Requests to a registry.
 //!
 //! Guarantees: requests go only to the registry's own host, scheme and port; credentials go only where the caller
-//! allows it, and only to a server that requests them; an answer has at most [`LARGEST`] bytes; each request ends at
-//! the deadline.
+//! allows it, and only to a server that requests them; an answer has at most [`LARGEST`] bytes and [`OBJECTS`]; each
+//! request ends at the deadline.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,6 +29,8 @@ use crate::connection;
 
 /// What the specification has for a manifest, and no page is larger.
 const LARGEST: usize = 4 << 20;
+/// Objects and arrays of JSON in an answer: one of 7 bytes takes 700 in memory, and an array of 3 takes 150.
+const OBJECTS: usize = 50_000;
 /// The longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// From one path of the registry to another.
@@ -197,10 +199,14 @@ async fn exchange(
         Ok(error) => why(&error),
         Err(_) => "the answer is longer than 4 MiB".to_owned(),
     })?;
+    let body = body.to_bytes();
+    if body.split(|byte| matches!(byte, b'{' | b'[')).count() > OBJECTS + 1 {
+        return Err(format!("the answer has more than {OBJECTS} objects and arrays"));
+    }
     Ok(RegistryResponse {
         status: parts.status.as_u16(),
         headers: parts.headers,
-        body: body.to_bytes(),
+        body,
         credentials: Sent::None,
     })
 }
@@ -247,6 +253,37 @@ impl RegistryResponse {
             challenge: wanted,
             location: self.location().map(str::to_owned),
             credentials: self.credentials,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    /// What is read of a server that answers with this.
+    async fn read(body: String) -> Result<usize, String> {
+        let (ours, mut theirs) = duplex(1 << 20);
+        let serving = tokio::spawn(async move {
+            assert!(theirs.read(&mut [0; 1_024]).await.unwrap() > 0);
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            theirs.write_all(answer.as_bytes()).await.unwrap();
+            theirs
+        });
+        let request = Request::get("/v2/").header(HOST, "registry.test").body(Empty::new()).unwrap();
+        let answer = exchange(ours, request).await;
+        drop(serving.await.unwrap());
+        answer.map(|answer| answer.body.len())
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_takes_far_more_memory_than_its_bytes_is_refused_before_it_is_parsed() {
+        assert_eq!(read("{}".repeat(OBJECTS)).await, Ok(2 * OBJECTS));
+        for one in ["{}", "[]"] {
+            let refused = read(one.repeat(OBJECTS + 1)).await.unwrap_err();
+            assert!(refused.contains("more than 50000 objects"), "{refused}");
         }
     }
 }
