@@ -18,6 +18,7 @@ use weaver_host::open_files;
 use weaver_installer as installer;
 use weaver_tests::agent::AgentScene;
 use weaver_tests::alone::OwnOperator;
+use weaver_tests::memory::ProcessMemory;
 use weaver_tests::own::OwnServer;
 use weaver_tests::world::{World, eventually};
 
@@ -25,6 +26,8 @@ use weaver_tests::world::{World, eventually};
 const MANY: usize = 1_100;
 /// A probe of the kubelet waits one second, and is tried three times.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What the webhook's unit and its Deployment allow it, in MiB.
+const WEBHOOK_MEMORY: f64 = 192.0;
 /// A third of what the API server waits for a conversion: both processors are busy with the attackers' own handshakes.
 const CONVERSION: Duration = Duration::from_secs(10);
 
@@ -262,4 +265,22 @@ async fn slow_bodies_do_not_stop_conversion_own_server() {
     is_occupied(&port).await;
     is_converted(&world, &team).await;
     drop(clients);
+}
+
+/// Each map has seven bytes, and takes seven hundred once it is parsed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_small_maps_do_not_fill_the_webhooks_memory_own_server() {
+    let (own, port) = begin("http/1.1").await;
+    let health = || port.ask("GET /healthz HTTP/1.0\r\n\r\n");
+    eventually("the webhook answers", health).await;
+    let maps = vec![r#"{"a":0}"#; (1 << 20) - 100].join(",");
+    let review = format!(
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{{"uid":"a","desiredAPIVersion":"weaver.example.com/v1beta1","objects":[{maps}]}}}}"#
+    );
+    let head = format!("POST /convert HTTP/1.0\r\ncontent-length: {}\r\n\r\n", review.len());
+    let answer = port.ask(&(head + &review)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.0 413"), "{answer}");
+    let memory = ProcessMemory::of(own.webhook.pid());
+    assert!(memory.peak < WEBHOOK_MEMORY, "{memory:?}");
+    assert!(health().await.unwrap().ends_with("ok"));
 }

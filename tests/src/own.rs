@@ -274,6 +274,12 @@ impl OwnWebhook {
         self.child = Some(child);
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it was started").id()
+    }
+
     /// Starts that of these programs instead.
     pub fn replace(&mut self, programs: &BuiltPrograms) {
         self.kill();
