@@ -33,6 +33,8 @@ use weaver_host::http_server::Caller;
 
 /// Reviews being converted at once.
 const AT_ONCE: usize = 4;
+/// Bytes that a review may take in any case: who asks for one object waits for no one who asks for thousands.
+const LIGHT: u32 = 1 << 20;
 /// Bytes of all bodies together, and of all answers.
 pub const MEMORY: usize = AT_ONCE * LARGEST;
 
@@ -41,7 +43,7 @@ pub const MEMORY: usize = AT_ONCE * LARGEST;
 struct WebhookState {
     memory: Arc<BodyMemory>,
     converters: Arc<Semaphore>,
-    /// Bytes for what is parsed.
+    /// Bytes for what is parsed, of reviews that are not [`LIGHT`].
     parsed: Arc<Semaphore>,
     answers: Arc<BodyMemory>,
 }
@@ -88,16 +90,20 @@ async fn convert(shared: WebhookState, request: Request) -> Result<Response, Con
     // It takes memory as well, which is not counted, and a client may send many without a body.
     drop(head);
     let mut content = shared.memory.read(body).await?;
-    let converter = permits(shared.converters, 1).await?;
-    let (content, converter, weight) = in_thread(move || {
+    let converter = permits(Arc::clone(&shared.converters), 1).await?;
+    let (content, weight) = in_thread(move || {
+        let _converter = converter;
         content.bytes = without_unread(&content.bytes)?;
         let weight = weight::of_review(&content.bytes);
-        Ok((content, converter, weight))
+        Ok((content, weight))
     })
     .await?;
     let weight = u32::try_from(weight).ok().filter(|weight| *weight <= PARSED);
-    let parsed = permits(shared.parsed, weight.ok_or(ConversionRefusal::TooManyValues)?).await?;
-    let (answer, held) = in_thread(move || {
+    let weight = weight.ok_or(ConversionRefusal::TooManyValues)?;
+    // Without a converter, which others need meanwhile.
+    let parsed = if weight > LIGHT { Some(permits(shared.parsed, weight).await?) } else { None };
+    let converter = permits(shared.converters, 1).await?;
+    let (answer, in_use) = in_thread(move || {
         let review = parse(&content.bytes);
         // Its text is not needed any more, nor the memory of that.
         drop(content);
@@ -111,7 +117,7 @@ async fn convert(shared: WebhookState, request: Request) -> Result<Response, Con
     .await?;
     let body = shared.answers.send(answer).await?;
     // The answer has memory of its own now.
-    drop(held);
+    drop(in_use);
     // As the API server does, and as others could: it decides who is evicted last, and nothing else.
     if let Some(caller) = caller {
         caller.mark_known();

@@ -140,15 +140,21 @@ async fn a_request_that_takes_far_more_memory_than_its_bytes_is_refused_before_i
 
 #[tokio::test(start_paused = true)]
 async fn what_is_parsed_at_once_has_a_bound() {
-    let shared = WebhookState::new(LARGEST, 2);
-    let ask = || {
-        let text = review(&json!([{"a": 0}])).to_string();
+    let shared = WebhookState::new(LARGEST, 1);
+    let ask = |objects: usize| {
+        let text = review(&json!(vec![json!({"a": 0}); objects])).to_string();
         with(shared.clone()).oneshot(http::Request::post("/convert").body(Body::from(text)).unwrap())
     };
-    let others = Arc::clone(&shared.parsed).acquire_many_owned(PARSED - 1_000).await.unwrap();
-    assert_eq!(ask().await.unwrap().status().as_u16(), 503);
+    let others = Arc::clone(&shared.parsed).acquire_many_owned(PARSED - LIGHT).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let heavy = tokio::spawn(ask(2_000));
+    // Time passes only once it waits, and then without the converter.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(ask(1).await.unwrap().status().as_u16(), 200);
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    assert_eq!(heavy.await.unwrap().unwrap().status().as_u16(), 503);
     drop(others);
-    assert_eq!(ask().await.unwrap().status().as_u16(), 200);
+    assert_eq!(ask(2_000).await.unwrap().status().as_u16(), 200);
     assert_eq!(shared.parsed.available_permits(), PARSED as usize, "all of it is given back");
 }
 
