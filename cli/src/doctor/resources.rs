@@ -16,8 +16,8 @@ use super::ask::{MOST, asked};
 
 /// The operator has seen a change long before.
 const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
-/// Resources in one part of a list: each may have some 100 KiB.
-const PAGE: u32 = 50;
+/// Resources in one part of a list: each may have 3 MiB, and of an answer 64 MiB are read.
+const PAGE: u32 = 20;
 /// Resources that are named individually; beyond that there is a count.
 const NAMED: usize = 10;
 /// The most characters of a resource's own message.

@@ -34,8 +34,9 @@ const PAUSE: Duration = Duration::from_secs(20);
 /// The same, as a multiple of a run's duration.
 const SHARE: u32 = 10;
 
-/// Objects in one page of a list. An object may have some 100 KiB, and the whole page is in memory until it was read.
-const PAGE: u32 = 50;
+/// Objects in one page of a list. The whole page is in memory until it was read, and the API server takes objects of 3
+/// MiB: so many of them are not longer than what is read of one answer.
+const PAGE: u32 = 20;
 
 /// Between two tries of a watch, at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::call::{DEADLINE, no_answer};
+use crate::call::{CallError, DEADLINE, no_answer};
 use crate::error::{Error, Refusal, Why};
 use crate::requests;
 
@@ -185,7 +185,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     }
 
     /// All objects that the parameters select, page by page ([`PAGE`]). If the list changes so fast that its pages
-    /// expire, it is read again from the start, a few times.
+    /// expire, it is read again from the start, a few times. Where the objects are so large that a page is longer than
+    /// what is read of an answer, the next pages are smaller.
     ///
     /// # Errors
     /// If the API server refuses a page or does not answer.
@@ -200,6 +201,10 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
                     expired += 1;
                     params.continue_token = None;
                     objects.clear();
+                    continue;
+                }
+                Err(Why::Unanswered(CallError::TooLarge)) if params.limit.is_some_and(|limit| limit > 1) => {
+                    params.limit = params.limit.map(|limit| (limit / 10).max(1));
                     continue;
                 }
                 page => page.map_err(|why| {
@@ -390,4 +395,44 @@ fn exactly(wanted: &impl Serialize, current: &impl Resource) -> Result<Value, Wh
     wanted["metadata"]["uid"] = json!(current.meta().uid);
     wanted["metadata"]["resourceVersion"] = json!(current.meta().resource_version);
     Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use http::{Request, Response};
+    use http_body_util::Limited;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Client;
+    use kube::client::Body;
+    use tower::BoxError;
+
+    use super::*;
+
+    /// Twenty objects; no more than 300 bytes are read of an answer.
+    fn answer(query: &str) -> Response<Limited<Body>> {
+        let value = |name: &str| {
+            let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+            value.map_or(0, |value| value.parse::<usize>().unwrap())
+        };
+        let (from, to) = (value("continue"), (value("continue") + value("limit")).min(20));
+        let items: Vec<Value> = (from..to).map(|n| json!({"metadata": {"name": format!("o-{n}")}})).collect();
+        let more = if to < 20 { to.to_string() } else { String::new() };
+        let list = json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"continue": more}, "items": items});
+        Response::new(Limited::new(Body::from(list.to_string().into_bytes()), 300))
+    }
+
+    /// Who may write objects decides how long a page is, and must not hide the others.
+    #[tokio::test]
+    async fn a_page_that_is_too_long_is_read_in_smaller_ones() {
+        let service = tower::service_fn(|request: Request<Body>| {
+            ready(Ok::<_, BoxError>(answer(request.uri().query().unwrap_or_default())))
+        });
+        let client = Client::new(service, "a");
+        let maps: Objects<ConfigMap> = Objects::new(Api::namespaced(client, "a"), "test");
+        let found = maps.list(ListParams::default()).await.unwrap();
+        let names: Vec<_> = found.into_iter().filter_map(|map| map.metadata.name).collect();
+        assert_eq!(names, (0..20).map(|n| format!("o-{n}")).collect::<Vec<_>>());
+    }
 }

@@ -23,8 +23,9 @@ use weaver_client::call::{CallError, call, lookup};
 use super::plan::stored_versions;
 use super::write::MANAGER;
 
-/// Objects in one answer of the API server; anyone who may write one decides how large its metadata is, up to 256 KiB.
-const PAGE: u32 = 50;
+/// Objects in one answer of the API server; anyone who may write one decides how large its metadata is, with its managed
+/// fields up to 3 MiB, and of an answer 64 MiB are read.
+const PAGE: u32 = 20;
 /// For one page: the API server converts its objects one by one.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
 /// Objects being rewritten at a time.
