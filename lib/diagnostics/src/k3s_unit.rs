@@ -117,7 +117,12 @@ pub fn flags(units: &[TextFile], environment_files: &[TextFile]) -> Vec<Flag> {
     }
     let variables = variables(units, environment_files);
     let words: Vec<_> = command.into_iter().flat_map(|word| expand(word, &variables)).collect();
-    parse_flags(&words)
+    // Behind a shell's `-c` there is a script, and no flags of k3s.
+    let is_k3s = |word: &Word| {
+        let name = word.text.rsplit('/').next().filter(|_| !word.text.starts_with('-'));
+        name.is_some_and(|name| name.starts_with("k3s") && !name.contains(char::is_whitespace))
+    };
+    words.iter().position(is_k3s).map_or_else(Vec::new, |at| parse_flags(&words[at..]))
 }
 
 /// The flags among the arguments that k3s is given, all of one origin.
@@ -391,6 +396,21 @@ ExecStart=/usr/local/bin/k3s \\
         let reset = [units[0].clone(), TextFile::new("d", "[Service]\nEnvironment=\nEnvironment=C=4\n")];
         assert_eq!(variable(&reset, &[], "A"), None);
         assert_eq!(variable(&reset, &[], "C").unwrap().value, "4");
+    }
+
+    #[test]
+    fn flags_are_those_behind_k3s_and_not_those_of_what_starts_it() {
+        for (command, want) in [
+            ("/usr/bin/nice -n 10 /usr/local/bin/k3s server --tls-san a", &["tls-san=a@2"][..]),
+            ("/usr/bin/nsenter --net=/run/netns/k3s /usr/local/bin/k3s server --tls-san a", &["tls-san=a@2"]),
+            ("/bin/sh -c \"exec /usr/local/bin/k3s server --tls-san $(hostname)\"", &[]),
+            ("/bin/bash -ec '. /etc/k3s.env; /usr/local/bin/k3s server'", &[]),
+            ("@/opt/bin/k3s-arm64 k3s server -c /a.yaml", &["c=/a.yaml@2"]),
+            ("/usr/local/bin/other --config /b.yaml", &[]),
+        ] {
+            let units = [TextFile::new("u", format!("[Service]\nExecStart={command}\n"))];
+            assert_eq!(flat(&flags(&units, &[])), want, "{command}");
+        }
     }
 
     #[test]
