@@ -18,7 +18,7 @@ use weaver_diagnostics::{
         files::{self, FileUse, Unread},
         keys,
     },
-    k3s_unit::{self, K3sStart, Setting},
+    k3s_unit::{self, K3sStart, Setting, faults},
     k3s_upgrade::Role,
     kubeconfig, kubelet_flags, registries_yaml,
     text_file::TextFile,
@@ -38,9 +38,15 @@ const SERVER_CA: &str = "server/tls/server-ca.crt";
 /// noted; where it has not, by the unit that is there, since k3s' own installer may have made it an agent.
 #[must_use]
 pub fn role(root: &HostRoot) -> Role {
-    let has = |unit: &str| UNIT_DIRS.iter().any(|dir| root.exists(format!("{dir}/{unit}")));
+    let is_usable = |path: &Path| root.exists(path) && !is_masked(root, path);
+    let has = |unit: &str| UNIT_DIRS.iter().any(|dir| is_usable(&Path::new(dir).join(unit)));
     let is_noted = root.real(AGENT_ROLE).symlink_metadata().is_ok();
     if is_noted || has(Role::Agent.unit()) && !has(Role::Server.unit()) { Role::Agent } else { Role::Server }
+}
+
+/// Whether the owner has taken a unit or a drop-in away from systemd: it is then a link to `/dev/null`.
+fn is_masked(root: &HostRoot, path: &Path) -> bool {
+    std::fs::read_link(root.real(path)).is_ok_and(|target| target == Path::new("/dev/null"))
 }
 
 /// Whether k3s is installed here, or was configured to be.
@@ -195,7 +201,9 @@ fn read_unit(
             None
         })
     };
-    let units: Vec<_> = unit_files(root, unit).iter().filter_map(|path| read(path)).collect();
+    let (masked, files): (Vec<_>, Vec<_>) =
+        unit_files(root, unit).into_iter().partition(|path| is_masked(root, path));
+    let units: Vec<_> = files.iter().filter_map(|path| read(path)).collect();
     let name = unit.unwrap_or(Path::new(role(root).unit())).file_stem().unwrap_or_default().to_string_lossy();
     let environment: Vec<_> = k3s_unit::environment_files(&units)
         .into_iter()
@@ -204,6 +212,11 @@ fn read_unit(
         .filter(|path| !path.contains('%') && is_wanted(path))
         .filter_map(|path| read(Path::new(&path)))
         .collect();
+    // Of a drop-in it is what its owner wants.
+    let masked = masked.iter().filter(|path| path.extension().is_some_and(|end| end == "service"));
+    unreadable
+        .extend(masked.map(|path| faults::masked(&path.display().to_string(), &format!("{name}.service"))));
+    unreadable.extend(faults::lint(&units, |path| !matches!(root.read(path), Ok(None))));
     k3s_unit::start(&units, &environment)
 }
 

@@ -4,6 +4,8 @@
 //! `ExecStart=` of the unit and its drop-ins, with the variables of
 //! `Environment=` and `EnvironmentFile=` put in as systemd does.
 
+pub mod faults;
+
 use std::collections::BTreeMap;
 
 use crate::{finding::Place, text_file::TextFile};

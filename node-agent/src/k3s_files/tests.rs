@@ -245,6 +245,37 @@ fn a_named_file_that_is_missing_keeps_k3s_from_starting() {
 }
 
 #[test]
+fn a_unit_that_systemd_does_not_start_is_known() {
+    let unit = ("/etc/systemd/system/k3s.service", "[Service]\nType=notify\nExecStart=k3s server\n");
+    let second = ("/etc/systemd/system/k3s.service.d/o.conf", "[Service]\nExecStart=k3s server --debug\n");
+    let (_dir, root) = host(&[unit, second]);
+    let found = effective(&root, None, None).findings;
+    assert_eq!((found.len(), found[0].code), (1, Code::SettingMisspelled), "{found:?}");
+    let commands = &found[0].remedy.as_ref().unwrap().commands;
+    assert_eq!(*commands, ["sudo systemctl daemon-reload", "sudo systemctl restart k3s"]);
+}
+
+#[test]
+fn a_masked_unit_is_none_and_a_masked_drop_in_is_left_alone() {
+    let agent = ("/etc/systemd/system/k3s-agent.service", "[Service]\nExecStart=k3s agent\n");
+    for (files, role_of_it, want) in [
+        (&[agent][..], Role::Agent, None),
+        (&[], Role::Server, Some("/etc/systemd/system/k3s.service: k3s.service is masked")),
+    ] {
+        let (dir, root) = host(files);
+        let drop_ins = dir.path().join("etc/systemd/system/k3s-agent.service.d");
+        std::fs::create_dir_all(&drop_ins).unwrap();
+        for link in [dir.path().join("etc/systemd/system/k3s.service"), drop_ins.join("10-weaver.conf")] {
+            std::os::unix::fs::symlink("/dev/null", link).unwrap();
+        }
+        assert_eq!(role(&root), role_of_it);
+        let found = effective(&root, None, None).findings;
+        assert_eq!(found.len(), usize::from(want.is_some()), "{found:?}");
+        assert!(found.iter().all(|found| found.message.starts_with(want.unwrap())), "{found:?}");
+    }
+}
+
+#[test]
 fn what_only_we_cannot_read_is_unknown() {
     let large = "a: 1\n".repeat(100_000);
     for (path, text, want) in [

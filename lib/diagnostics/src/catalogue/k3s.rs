@@ -47,9 +47,10 @@ macro_rules! k3s_rows {
             links: [K3S_REQUIREMENTS],
         }
         SettingMisspelled = "F-07" "setting-misspelled" Fail {
-            title: "k3s does not know a setting.",
+            title: "k3s does not know a setting, or systemd cannot start its unit.",
             cause: "The key is misspelled, belongs to the other role (server or agent), or was removed from k3s. A \
-                server ignores the key and logs one line; an agent does not start. With an unknown flag neither starts.",
+                server ignores the key and logs one line; an agent does not start. With an unknown flag neither starts. \
+                systemd does not start a unit that is masked, or has a second command in `ExecStart=`.",
             remedy: "correct or remove the key and restart k3s",
             commands: [K3S_LOG_OF_FLAGS, RESTART_K3S],
             links: [K3S_CONFIGURATION],
