@@ -72,9 +72,10 @@ fn read_only_at(root: &HostRoot, next: &NextBoot) -> Option<String> {
 }
 
 fn next(root: &HostRoot) -> NextBoot {
+    let machine = machine(root);
     let mut files = FatFiles::default();
     let mut left = MOST_FILES;
-    for directory in [BOOT_DIR, OLD_BOOT_DIR] {
+    for directory in [BOOT_DIR, OLD_BOOT_DIR].into_iter().chain(machine.mounted_elsewhere.as_deref()) {
         let depth = if directory == BOOT_DIR { DEPTH } else { 0 };
         if let Err(why) = walk(root, directory, depth, &mut left, &mut files) {
             let file = BootFile::Undecided { place: Place::file(directory), why };
@@ -92,7 +93,7 @@ fn next(root: &HostRoot) -> NextBoot {
             files.insert(path.clone(), content(root, &path));
         }
     }
-    next_boot::forecast(&files, &machine(root))
+    next_boot::forecast(&files, &machine)
 }
 
 /// All files of a directory and of those below it.
@@ -157,9 +158,12 @@ fn machine(root: &HostRoot) -> MachineFacts {
     let model = root.device_model();
     let mounts = Mounts::read(root);
     let device =
-        |directory| mounts.as_ref().and_then(|mounts| mounts.device_at(directory).map(str::to_owned));
-    let (new, old) = (device(BOOT_DIR), device(OLD_BOOT_DIR));
-    let mounted_partition = new.as_deref().and_then(partition);
+        |directory: &str| mounts.as_ref().and_then(|mounts| mounts.device_at(directory).map(str::to_owned));
+    let is_pi = model.as_deref().is_some_and(|model| model.starts_with("Raspberry Pi"));
+    let mounted_elsewhere = mounts.as_ref().filter(|_| is_pi).and_then(|mounts| elsewhere(root, mounts));
+    let directory = mounted_elsewhere.as_deref().unwrap_or(BOOT_DIR);
+    let (mounted, old) = (device(directory), device(OLD_BOOT_DIR));
+    let mounted_partition = mounted.as_deref().and_then(partition);
     MachineFacts {
         hardware: Hardware {
             model,
@@ -172,17 +176,32 @@ fn machine(root: &HostRoot) -> MachineFacts {
         booted_partition: number("partition").filter(|partition| *partition > 0),
         mounted_partition,
         is_from_network: number("boot-mode").is_some_and(|mode| NETWORK.contains(&mode)),
-        other_device: number("boot-mode").and_then(|mode| other_device(mode, new.as_deref()?)),
+        other_device: number("boot-mode").and_then(|mode| other_device(mode, mounted.as_deref()?, directory)),
         // A vfat is that of the firmware; a /boot of its own is ext4 mostly.
-        is_mounted_at_old: new.is_none()
+        is_mounted_at_old: mounted.is_none()
             && old.is_some()
             && root.exists(format!("{OLD_BOOT_DIR}/config.txt"))
             && root.exists(format!("{OLD_BOOT_DIR}/cmdline.txt")),
+        mounted_elsewhere,
     }
 }
 
+/// Where the only partition with the files of the firmware is mounted, if the usual directories have none of them.
+/// snapd has its own below /run, with a copy for each kernel.
+fn elsewhere(root: &HostRoot, mounts: &Mounts) -> Option<String> {
+    let has = |directory: &str, name: &str| root.exists(format!("{directory}/{name}"));
+    let usual = |directory: &&str| has(directory, "config.txt") || has(directory, "cmdline.txt");
+    if [BOOT_DIR, OLD_BOOT_DIR].iter().any(usual) {
+        return None;
+    }
+    let directories = mounts.fats().filter(|path| !path.starts_with("/run")).filter_map(Path::to_str);
+    let mut found = directories.filter(|path| has(path, "config.txt") && has(path, "cmdline.txt"));
+    let first = found.next()?;
+    found.next().is_none().then(|| first.to_owned())
+}
+
 /// Why the firmware of this boot mode has not read the partition that is mounted.
-fn other_device(mode: u32, mounted: &str) -> Option<String> {
+fn other_device(mode: u32, mounted: &str, directory: &str) -> Option<String> {
     let (name, start) = match mode {
         1 => ("an SD card", "/dev/mmcblk"),
         6 => ("an NVMe disk", "/dev/nvme"),
@@ -190,7 +209,7 @@ fn other_device(mode: u32, mounted: &str) -> Option<String> {
     };
     let is_known = ["/dev/mmcblk", "/dev/nvme", "/dev/sd"].iter().any(|start| mounted.starts_with(start));
     let differs = is_known && !mounted.starts_with(start);
-    differs.then(|| format!("the firmware booted from {name}, and {mounted} is mounted at {BOOT_DIR}"))
+    differs.then(|| format!("the firmware booted from {name}, and {mounted} is mounted at {directory}"))
 }
 
 /// The number of a partition: `/dev/mmcblk0p1`, `/dev/nvme0n1p1`, `/dev/sda1`.

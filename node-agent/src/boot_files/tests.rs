@@ -1,5 +1,6 @@
 use super::*;
 use crate::host_root::fixture::host;
+use weaver_diagnostics::host::storage::MOUNTS;
 
 #[test]
 fn the_device_that_the_firmware_booted_from() {
@@ -11,7 +12,7 @@ fn the_device_that_the_firmware_booted_from() {
         (4, "/dev/mmcblk0p1", false),
         (6, "/dev/mapper/boot", false),
     ] {
-        assert_eq!(other_device(mode, mounted).is_some(), want, "{mode} {mounted}");
+        assert_eq!(other_device(mode, mounted, BOOT_DIR).is_some(), want, "{mode} {mounted}");
     }
 }
 
@@ -101,6 +102,42 @@ fn the_file_in_force() {
             _ => None,
         };
         assert_eq!(path.as_deref(), want, "{files:?}");
+    }
+}
+
+#[test]
+fn a_boot_partition_that_is_mounted_elsewhere() {
+    const PI: (&str, &str) = ("/proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.5\0");
+    const FROM_CARD: (&str, &str) = ("/proc/device-tree/chosen/bootloader/boot-mode", "\0\0\0\u{1}");
+    const MOUNTED: &str = "20 1 0:3 / / rw - tmpfs tmpfs rw\n\
+                           21 20 179:1 / /media/mmcblk0p1 ro - vfat /dev/mmcblk0p1 ro\n\
+                           22 20 8:1 / /media/stick rw - vfat /dev/sda1 rw\n\
+                           23 20 179:2 / /run/mnt/ubuntu-seed rw - vfat /dev/mmcblk0p2 rw\n";
+    let (mounts, config, cmdline) =
+        ((MOUNTS, MOUNTED), ("/media/mmcblk0p1/config.txt", ""), ("/media/mmcblk0p1/cmdline.txt", "a"));
+    let stick = [("/media/stick/config.txt", ""), ("/media/stick/cmdline.txt", "b")];
+    let of_snapd = [("/run/mnt/ubuntu-seed/config.txt", ""), ("/run/mnt/ubuntu-seed/cmdline.txt", "c")];
+    for (files, is_found) in [
+        (vec![PI, mounts, config, cmdline], true),
+        (vec![PI, mounts, config, cmdline, of_snapd[0], of_snapd[1]], true),
+        (vec![mounts, config, cmdline], false),
+        (vec![PI, mounts, cmdline], false),
+        (vec![PI, config, cmdline], false),
+        (vec![PI, mounts, of_snapd[0], of_snapd[1]], false),
+        // The card of another Pi in a reader, where the own boot partition is not mounted.
+        (vec![PI, mounts, stick[0], stick[1], FROM_CARD], false),
+        // Which of two it is, only the firmware knows.
+        (vec![PI, mounts, config, cmdline, stick[0], stick[1]], false),
+        (vec![PI, mounts, config, cmdline, ("/boot/firmware/config.txt", "")], false),
+    ] {
+        let (_dir, root) = host(&files);
+        let boot = read(&root);
+        let path = match &boot.next.file {
+            BootFile::Read(file) => Some(file.path.as_str()),
+            _ => None,
+        };
+        assert_eq!(path, is_found.then_some(cmdline.0), "{files:?}");
+        assert_eq!(boot.read_only_at.as_deref(), is_found.then_some("/media/mmcblk0p1"), "{files:?}");
     }
 }
 

@@ -63,6 +63,12 @@ impl Mounts {
         nearest?.mount_source.as_deref()
     }
 
+    /// The mount points of file systems that the firmware of a board can read.
+    pub(crate) fn fats(&self) -> impl Iterator<Item = &Path> {
+        let fats = self.0.iter().filter(|mount| mount.fs_type == "vfat");
+        fats.map(|mount| mount.mount_point.as_path())
+    }
+
     /// The device that is mounted at a path.
     pub(crate) fn device_at(&self, directory: &str) -> Option<&str> {
         let mount = self.0.iter().rfind(|mount| mount.mount_point == Path::new(directory))?;

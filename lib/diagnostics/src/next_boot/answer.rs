@@ -78,6 +78,8 @@ pub struct MachineFacts {
     pub other_device: Option<String>,
     /// Whether the partition is mounted at `/boot`, as before Debian 12, and nothing at `/boot/firmware`.
     pub is_mounted_at_old: bool,
+    /// Where it is mounted, if neither there nor at `/boot/firmware`: Alpine has it below `/media`.
+    pub mounted_elsewhere: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -36,7 +36,11 @@ const STATE: &str = "state";
 type UnknownCause = (Place, String);
 
 pub(super) fn next(files: &FatFiles, machine: &MachineFacts) -> NextBoot {
-    let directory = if machine.is_mounted_at_old { OLD_BOOT_DIR } else { directory(files) };
+    let directory = if machine.is_mounted_at_old {
+        OLD_BOOT_DIR
+    } else {
+        machine.mounted_elsewhere.as_deref().unwrap_or_else(|| directory(files))
+    };
     let firmware = Firmware { files, machine, directory };
     let file = firmware.regular().unwrap_or_else(undecided);
     if matches!(file, BootFile::Loader(_)) {
@@ -44,7 +48,9 @@ pub(super) fn next(files: &FatFiles, machine: &MachineFacts) -> NextBoot {
     }
     let trial = firmware.trial();
     let staged = firmware.staged(&file, trial.clone());
-    let on_request = firmware.on_request(&file, trial).filter(|_| staged.is_none());
+    // What a trial would take is known only of the files that the firmware reads.
+    let is_read_here = !machine.is_from_network && machine.other_device.is_none();
+    let on_request = firmware.on_request(&file, trial).filter(|_| staged.is_none() && is_read_here);
     NextBoot { file, staged, on_request }
 }
 
@@ -67,7 +73,7 @@ fn directory(files: &FatFiles) -> &'static str {
 struct Firmware<'a> {
     files: &'a FatFiles,
     machine: &'a MachineFacts,
-    directory: &'static str,
+    directory: &'a str,
 }
 
 impl Firmware<'_> {

@@ -259,6 +259,31 @@ fn what_no_file_here_says() {
     let network = MachineFacts { is_from_network: true, ..machine(RUNNING) };
     let want = "? /proc/device-tree/chosen/bootloader/boot-mode: this boot came over the network, and so does its command line";
     assert_eq!(said(&[(CMDLINE, LINE)], &network), want);
+    let on_sd = MachineFacts {
+        other_device: Some("the firmware booted from an NVMe disk".into()),
+        ..machine(RUNNING)
+    };
+    for elsewhere in [network, on_sd] {
+        let next = forecast(&files(&[(CMDLINE, LINE)]), &elsewhere);
+        assert_eq!(next.on_request, None, "the files here are not those of a trial either");
+    }
+}
+
+#[test]
+fn a_boot_partition_that_is_mounted_in_a_place_of_its_own() {
+    const ALPINES: &str = "/media/mmcblk0p1/cmdline.txt";
+    let alpine = MachineFacts { mounted_elsewhere: Some("/media/mmcblk0p1".into()), ..machine(RUNNING) };
+    let given =
+        [("/media/mmcblk0p1/config.txt", "kernel=boot/vmlinuz-rpi\ninclude usercfg.txt\n"), (ALPINES, LINE)];
+    assert_eq!(said(&given, &alpine), ALPINES);
+    assert_eq!(said(&given, &machine(RUNNING)), "none");
+    let named = [
+        ("/media/mmcblk0p1/config.txt", "include usercfg.txt\n"),
+        ("/media/mmcblk0p1/usercfg.txt", "cmdline=mine.txt\n"),
+        ("/media/mmcblk0p1/mine.txt", LINE),
+        (ALPINES, LINE),
+    ];
+    assert_eq!(said(&named, &alpine), "/media/mmcblk0p1/mine.txt");
 }
 
 proptest! {
