@@ -12,6 +12,7 @@ mod elsewhere;
 mod facts;
 mod generator;
 mod glued;
+mod nixos;
 mod on_request;
 mod other_loader;
 mod parts;
@@ -45,9 +46,12 @@ pub fn findings(facts: &CgroupFacts) -> Vec<Finding> {
             // It is there, and that is no promise for the next boot.
             let unknown = boot_file(&facts.next.file);
             let verdict = unknown.unwrap_or_else(|| present(facts)).saw(place.clone(), saw);
-            return vec![on_request::reported(facts, verdict)];
+            return vec![nixos::by_configuration(facts, on_request::reported(facts, verdict))];
         }
-        Controller::Absent(place, saw) => on_request::reported(facts, absent(facts).saw(place.clone(), saw)),
+        Controller::Absent(place, saw) => {
+            let verdict = absent(facts).saw(place.clone(), saw);
+            nixos::by_configuration(facts, on_request::reported(facts, verdict))
+        }
     };
     let unknown = boot_file(&facts.next.file).or_else(|| staged_unknown(facts));
     std::iter::once(verdict).chain(unknown).collect()

@@ -65,6 +65,31 @@ fn the_table_of_raspberry_pi_kernels() {
     }
 }
 
+#[test]
+fn what_nixos_writes_itself_is_changed_in_its_configuration() {
+    const NIXOS: &str = "cgroup_disable=memory init=/nix/store/x-nixos-system-pi-25.11/init loglevel=4\n";
+    for (pending, running, present, want) in [
+        (PLAIN, NIXOS, false, "add \"cgroup_enable=memory\" to boot.kernelParams"),
+        (OFF, NIXOS, false, "remove \"cgroup_disable=memory\" from boot.kernelParams"),
+        (
+            PLAIN,
+            "init=/nix/store/x-nixos-system-pi-25.11/init cgroup_enable=memory\n",
+            true,
+            "add \"cgroup_enable=memory\"",
+        ),
+    ] {
+        let found = &findings(&facts("6.12.34", Some(pending), running, present))[0];
+        let remedy = found.remedy.as_ref().unwrap();
+        assert!(remedy.explain.contains(want), "{pending} {running}: {remedy:?}");
+        assert_eq!(remedy.commands, ["sudo nixos-rebuild boot", "sudo reboot"]);
+        assert!(remedy.changes.is_empty(), "`repair` would be undone by the next rebuild");
+    }
+    let elsewhere = &findings(&facts(RPI, Some(PLAIN), RUNNING_OFF, false))[0];
+    assert!(!elsewhere.remedy.as_ref().unwrap().changes.is_empty());
+    let healthy = &findings(&facts("6.12.34", Some(PLAIN), "init=/nix/store/x/init\n", true))[0];
+    assert_eq!((healthy.code, &healthy.remedy), (Code::MemoryCgroupOk, &None));
+}
+
 /// Debian's kernel: the controller decides, the file explains.
 #[test]
 fn the_table_of_debian_kernels() {
