@@ -60,7 +60,7 @@ enum Of {
 type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
-static CHECKS: [(Of, CheckFn); 29] = [
+static CHECKS: [(Of, CheckFn); 31] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -97,6 +97,8 @@ static CHECKS: [(Of, CheckFn); 29] = [
         )
     }),
     (Of::OwnKubelet, |at| runtime_files::findings(at.root, &at.data_dir, &at.effective.kubelet_args)),
+    (Of::Unit, |at| runtime_files::of_api_server(at.root, &at.data_dir, at.effective)),
+    (Of::OwnKubelet, |at| some(network::flannel_interface(at.root, at.effective))),
     (Of::Unit, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),
 ];

@@ -8,6 +8,7 @@
 //! Only the settings named here are looked at; every other value, tokens among
 //! them, is dropped unseen.
 
+pub mod apiserver_files;
 pub mod files;
 pub mod flags;
 pub mod keys;
@@ -52,6 +53,10 @@ pub struct Effective {
     pub node_ip: Option<Setting>,
     /// `kubelet-arg`, each entry as it is written.
     pub kubelet_args: Vec<Setting>,
+    /// `kube-apiserver-arg`, the same.
+    pub apiserver_args: Vec<Setting>,
+    /// `flannel-iface`.
+    pub flannel_iface: Option<Setting>,
     /// `private-registry`, the file of the registries.
     pub private_registry: Option<Setting>,
     /// `datastore-endpoint`.
@@ -60,6 +65,8 @@ pub struct Effective {
     pub local_storage: Option<Setting>,
     /// `disable-agent`: there is no kubelet.
     pub disable_agent: bool,
+    /// `disable-apiserver`: the server has a datastore and no API server.
+    pub disable_apiserver: bool,
     /// `disable-apiserver-lb`: an agent asks its server under the name in `server`.
     pub disable_apiserver_lb: bool,
     /// Names that lost to a later value.
@@ -129,19 +136,29 @@ impl Effective {
                         "data-dir: /var/lib/rancher/k3s",
                     )),
                 },
-                "kubelet-arg" => {
+                "flannel-iface" => {
+                    let name = single(value);
+                    self.flannel_iface = name.map(|name| Setting { value: name.to_owned(), origin: place });
+                }
+                plain @ ("kubelet-arg" | "kube-apiserver-arg") => {
                     let list = std::slice::from_ref(value);
                     let items = if value.items().is_empty() { list } else { value.items() };
                     let setting = |node: &YamlNode| {
                         let origin = Place::at(&file.path, node.line, node.column);
                         Some(Setting { value: node.as_str()?.to_owned(), origin })
                     };
+                    let arguments = if plain == "kubelet-arg" {
+                        &mut self.kubelet_args
+                    } else {
+                        &mut self.apiserver_args
+                    };
                     if !key.ends_with('+') {
-                        self.kubelet_args.clear();
+                        arguments.clear();
                     }
-                    self.kubelet_args.extend(items.iter().filter_map(setting));
+                    arguments.extend(items.iter().filter_map(setting));
                 }
                 "disable-agent" => self.disable_agent = value.as_str() == Some("true"),
+                "disable-apiserver" => self.disable_apiserver = value.as_str() == Some("true"),
                 "disable-apiserver-lb" => self.disable_apiserver_lb = value.as_str() == Some("true"),
                 "private-registry" => {
                     let path = single(value);
@@ -191,6 +208,14 @@ impl Effective {
                     let setting = Setting { value: flag.value.clone(), origin: flag.origin.clone() };
                     self.kubelet_args.push(setting);
                 }
+                "kube-apiserver-arg" => {
+                    let setting = Setting { value: flag.value.clone(), origin: flag.origin.clone() };
+                    self.apiserver_args.push(setting);
+                }
+                "flannel-iface" => {
+                    self.flannel_iface =
+                        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
+                }
                 "private-registry" => {
                     self.private_registry =
                         Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
@@ -203,6 +228,7 @@ impl Effective {
                         Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }
                 "disable-agent" => self.disable_agent = flag.value != "false",
+                "disable-apiserver" => self.disable_apiserver = flag.value != "false",
                 "disable-apiserver-lb" => self.disable_apiserver_lb = flag.value != "false",
                 "node-name" => {
                     self.node_name = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });

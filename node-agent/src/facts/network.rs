@@ -6,9 +6,12 @@ use std::time::Duration;
 use procfs_core::net::{RouteEntries, TcpNetEntries, TcpState};
 use procfs_core::{ExplicitSystemInfo, FromBufRead as _, FromBufReadSI as _};
 use tokio::time::{Instant, sleep};
+use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::host::network::{
-    Iptables, K3sPorts, OFFLINE_DEVICE, OFFLINE_RECORD, ROUTES, SOCKETS, TakenPort, Uplink, ports_of_k3s,
+    INTERFACES, Iptables, K3sPorts, OFFLINE_DEVICE, OFFLINE_RECORD, ROUTES, SOCKETS, TakenPort, Uplink,
+    missing_interface, ports_of_k3s,
 };
+use weaver_diagnostics::k3s_config::{self, Effective};
 
 use crate::host_root::HostRoot;
 
@@ -27,6 +30,12 @@ pub(crate) fn uplink(root: &HostRoot, not_ready: Option<&str>) -> Uplink {
         is_offline_start: is_offline_start(root),
         not_ready: not_ready.map(str::to_owned),
     }
+}
+
+/// What is wrong with the interface that `flannel-iface` names.
+pub(crate) fn flannel_interface(root: &HostRoot, effective: &Effective) -> Option<Finding> {
+    let named = effective.flannel_iface.as_ref()?;
+    missing_interface(named, &root.list(INTERFACES).ok()?).map(k3s_config::read_again)
 }
 
 /// Whether k3s was started without a network in this boot.

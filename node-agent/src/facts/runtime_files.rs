@@ -1,9 +1,11 @@
-//! Files of the owner's for the kubelet and containerd: the templates, the drop-ins, and what `kubelet-arg` names.
+//! Files of the owner's for the kubelet, containerd and the API server: the templates, the drop-ins, and what
+//! `kubelet-arg` and `kube-apiserver-arg` name.
 
 use std::path::Path;
 
 use weaver_diagnostics::containerd_template::{self, DIRECTORY, FILES};
 use weaver_diagnostics::finding::Finding;
+use weaver_diagnostics::k3s_config::{Effective, apiserver_files, read_again};
 use weaver_diagnostics::k3s_unit::Setting;
 use weaver_diagnostics::kubelet_config::{self, DROP_INS, OF_K3S};
 
@@ -54,6 +56,22 @@ pub fn findings(root: &HostRoot, data_dir: &Path, kubelet_args: &[Setting]) -> V
     findings
 }
 
+/// Files that the API server is to read, and that are not there.
+pub fn of_api_server(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Vec<Finding> {
+    if effective.disable_apiserver {
+        return Vec::new();
+    }
+    // k3s makes its own files itself, and what is below /run is made in each boot.
+    let of_k3s = ["server/cred", "server/etc", "server/tls"].map(|directory| data_dir.join(directory));
+    let is_missing = |path: &Path| {
+        let is_made = path.starts_with("/run") || of_k3s.iter().any(|directory| path.starts_with(directory));
+        path.is_absolute() && !is_made && matches!(root.read(path), Ok(None))
+    };
+    let named = apiserver_files::named(&effective.apiserver_args).into_iter();
+    let missing = named.filter(|(_, file)| is_missing(Path::new(&file.value)));
+    missing.map(|(flag, file)| read_again(apiserver_files::missing(flag, &file))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use weaver_diagnostics::finding::{Code, Place};
@@ -94,6 +112,33 @@ mod tests {
             codes(&[(&good, KUBELET), (&bad, KUBELET)], "v=2"),
             [(Code::KubeletConfigFault, Some(bad.clone()))]
         );
+    }
+
+    #[test]
+    fn a_file_that_the_api_server_is_to_read() {
+        let psa = "/var/lib/rancher/k3s/server/psa.yaml";
+        let (_dir, root) = host(&[(psa, "kind: AdmissionConfiguration\n")]);
+        for (argument, disable_apiserver, want) in [
+            ("admission-control-config-file=/var/lib/rancher/k3s/server/psa.yaml", false, 0),
+            ("audit-policy-file=/var/lib/rancher/k3s/server/audit.yaml", false, 1),
+            ("audit-policy-file=/var/lib/rancher/k3s/server/audit.yaml", true, 0),
+            ("encryption-provider-config=/var/lib/rancher/k3s/server/cred/encryption-config.json", false, 0),
+            (
+                "egress-selector-config-file=/var/lib/rancher/k3s/server/etc/egress-selector-config.yaml",
+                false,
+                0,
+            ),
+            ("oidc-ca-file=/run/secrets/ca.crt", false, 0),
+            ("audit-policy-file=audit.yaml", false, 0),
+            ("anonymous-auth=true", false, 0),
+        ] {
+            let setting = Setting { value: argument.to_owned(), origin: Place::line("/c.yaml", 1) };
+            let effective =
+                Effective { apiserver_args: vec![setting], disable_apiserver, ..Effective::default() };
+            let found = of_api_server(&root, Path::new(DATA), &effective);
+            assert_eq!(found.len(), want, "{argument}: {found:?}");
+            assert!(found.iter().all(|found| found.code == Code::K3sFileUnreadable), "{found:?}");
+        }
     }
 
     #[test]

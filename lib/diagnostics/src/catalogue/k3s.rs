@@ -21,7 +21,8 @@ macro_rules! k3s_rows {
         }
         K3sFileUnreadable = "F-03" "k3s-file-unreadable" Fail {
             title: "A file of k3s could not be read.",
-            cause: "Its permissions do not allow it, the file system has errors, or a power cut left it empty.",
+            cause: "Its permissions do not allow it, the file system has errors, a power cut left it empty, or a setting \
+                names a file that does not exist.",
             remedy: "run the check as root; look for errors of the card",
             commands: [CHECK, "sudo dmesg --level err"],
         }

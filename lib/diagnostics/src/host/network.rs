@@ -1,6 +1,7 @@
 //! The network: is there a default route, are k3s' ports free, do two kinds of iptables rules mix?
 
-use crate::finding::{Code, Finding, Place, Remedy, Severity};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
+use crate::k3s_unit::Setting;
 use crate::k3s_upgrade::Role;
 
 /// The routes of IPv4, where k3s looks, too.
@@ -80,6 +81,35 @@ fn offline_start(device: Option<&str>) -> Finding {
         .saw(Place::file(OFFLINE_RECORD), format!("k3s has {OFFLINE_ADDRESS}"))
         .saw(Place::file(ROUTES), saw);
     if is_to_do { finding } else { finding.without_remedy() }
+}
+
+/// The interfaces of this host.
+pub const INTERFACES: &str = "/sys/class/net";
+/// How the kernel and systemd begin the names of network cards.
+const CARDS: [&str; 3] = ["eth", "en", "wl"];
+
+/// A warning where `flannel-iface` names a network card that is not there: k3s exits, and is started again until it is.
+/// What is no card, such as a VLAN or a VPN, may be made later.
+#[must_use]
+pub fn missing_interface(named: &Setting, there: &[String]) -> Option<Finding> {
+    let is_card =
+        |name: &str| CARDS.iter().any(|start| name.starts_with(start)) && !name.contains(['.', ':', '@']);
+    let Setting { value: name, origin } = named;
+    let cards: Vec<_> = there.iter().map(String::as_str).filter(|name| is_card(name)).collect();
+    if !is_card(name) || cards.is_empty() || there.contains(name) {
+        return None;
+    }
+    let what = format!(
+        "flannel-iface names {name}, and this machine has {}: k3s does not start without it",
+        cards.join(", ")
+    );
+    let remedy = Remedy::new(
+        "write the interface that has this node's address, or remove the setting: k3s then takes that of the default \
+         route",
+    );
+    let remedy = remedy.command("ip -brief address").command(RESTART_K3S);
+    let finding = Finding::at(Code::K3sConfigWrongType, origin.clone(), &what);
+    Some(finding.remedy(remedy).milder(Severity::Warn))
 }
 
 const KUBELET: u16 = 10_250;
@@ -190,6 +220,34 @@ mod tests {
             let remedy = lost.judge(role).and_then(|found| found.remedy).unwrap();
             assert_eq!(!remedy.commands.is_empty(), has_commands, "{remedy:?}");
             assert!(remedy.explain.starts_with("connect the network"), "{remedy:?}");
+        }
+    }
+
+    #[test]
+    fn a_card_that_flannel_is_to_use_and_that_is_not_there() {
+        for (name, there, want) in [
+            (
+                "eth0",
+                &["end0", "flannel.1", "lo", "wlan0"][..],
+                Some("names eth0, and this machine has end0, wlan0"),
+            ),
+            ("eth0", &["eth0", "lo"], None),
+            ("eth0", &["lo"], None),
+            ("eth0", &[], None),
+            ("eth0.10", &["eth0", "lo"], None),
+            ("wg0", &["eth0", "lo"], None),
+            ("tailscale0", &["eth0", "lo"], None),
+        ] {
+            let named = Setting { value: name.into(), origin: Place::at("/c.yaml", 2, 16) };
+            let there: Vec<_> = there.iter().map(|name| (*name).to_owned()).collect();
+            let found = missing_interface(&named, &there);
+            assert_eq!(found.is_some(), want.is_some(), "{name}: {found:?}");
+            let (Some(found), Some(want)) = (found, want) else { continue };
+            assert!(
+                found.message.starts_with("/c.yaml:2:16: flannel-iface") && found.message.contains(want),
+                "{found:?}"
+            );
+            assert_eq!((found.code, found.severity()), (Code::K3sConfigWrongType, Severity::Warn));
         }
     }
 

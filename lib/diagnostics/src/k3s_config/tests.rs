@@ -152,6 +152,22 @@ fn entries_for_the_kubelet_are_replaced_appended_and_given_as_flags() {
 }
 
 #[test]
+fn entries_for_the_api_server_and_the_interface_of_flannel_are_known_from_files_and_flags() {
+    let one = file("/c.yaml", "kube-apiserver-arg: [audit-policy-file=/a]\nflannel-iface: eth0\n");
+    let more = file("/c.yaml.d/1.yaml", "kube-apiserver-arg+: v=2\ndisable-apiserver: true\n");
+    let read = |merged: &Effective| {
+        let values: Vec<_> = merged.apiserver_args.iter().map(|setting| setting.value.as_str()).collect();
+        let interface = merged.flannel_iface.as_ref().map(|setting| setting.value.clone());
+        (values.join(" "), interface.unwrap_or_default(), merged.disable_apiserver)
+    };
+    let merged = merge(&[one.clone(), more], &[]);
+    assert_eq!(read(&merged), ("audit-policy-file=/a v=2".into(), "eth0".into(), true));
+    assert_eq!(merged.kubelet_args, []);
+    let flags = [flag("kube-apiserver-arg", "v=3"), flag("flannel-iface", "wlan0")];
+    assert_eq!(read(&merge(&[one], &flags)), ("audit-policy-file=/a v=3".into(), "wlan0".into(), false));
+}
+
+#[test]
 fn a_list_of_one_is_a_value() {
     let merged =
         merge(&[file("/c.yaml", "data-dir: [/d]\nhttps-listen-port: [7443]\nnode-name: [pi]\n")], &[]);
