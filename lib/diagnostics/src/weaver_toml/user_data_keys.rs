@@ -98,6 +98,12 @@ pub(super) fn of_top<'n>(
             found.push(fault(key, what, format!("write `{meant}`")));
         }
     }
+    if let Some((key, entry)) = mapped_command(root) {
+        let what = format!(
+            "this entry of `{key}` is a mapping, since it has a colon and a blank: cloud-init runs none of its commands"
+        );
+        found.push(fault(entry, what, "write the whole command in quotes, such as - 'echo a: b'"));
+    }
     if of_card && let Some(node) = installs_k3s(root) {
         let what = "this installs k3s, which the card has: the two overwrite each other's files";
         found.push(fault(node, what, "remove it, and set k3s' options in weaver.toml"));
@@ -205,6 +211,14 @@ fn is_near(given: &str, known: &str) -> bool {
         || (given.len() > 4 && strsim::damerau_levenshtein(given, known) == 1)
 }
 
+/// A command of which YAML has made a mapping.
+fn mapped_command(root: &YamlNode) -> Option<(&'static str, &YamlNode)> {
+    ["runcmd", "bootcmd"].into_iter().find_map(|key| {
+        let entry = root.get(key)?.items().iter().find(|entry| !entry.entries().is_empty())?;
+        Some((key, entry))
+    })
+}
+
 fn installs_k3s(root: &YamlNode) -> Option<&YamlNode> {
     let commands = ["runcmd", "bootcmd"].iter().filter_map(|key| root.get(key)).flat_map(YamlNode::items);
     let mut words = commands.flat_map(|node| std::slice::from_ref(node).iter().chain(node.items()));
@@ -256,6 +270,9 @@ mod tests {
         for (text, want) in [
             ("network: {version: 2}", "1:1: cloud-init takes no network from user-data"),
             ("runcmd: apt update", "1:9: `runcmd` is a string"),
+            // canonical/cloud-init#3117
+            ("runcmd:\n- apt update\n- echo done: a\n", "3:3: this entry of `runcmd` is a mapping"),
+            ("bootcmd: [{\"echo a\": b}]", "1:11: this entry of `bootcmd` is a mapping"),
             (
                 "ssh_pwath: true",
                 "1:1: cloud-init has no `ssh_pwath`, and passes over it | write `ssh_pwauth`",
@@ -278,6 +295,7 @@ mod tests {
             "{hostname: pi, enable_ssh: true, rpi: {}, user: ada, apt: {}, user_groups: []}",
             "{runcmd: [a], chpasswd: {expire: false, users: [{name: ada}, {name: root}]}}",
             "chpasswd: {list: [\"ada:x\"]}",
+            "runcmd:\n- 'echo done: a'\n- [echo, \"done: a\"]\n- echo http://a\n-\n",
             "",
         ] {
             assert_eq!(top(text), [""; 0], "{text}");
