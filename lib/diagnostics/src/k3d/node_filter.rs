@@ -1,5 +1,7 @@
 //! Node filters of k3d 5, as in `--tls-san=raspi@server:*`, and what is wrong with a value that ends in one. Pure.
 
+use crate::k3s_config::flags;
+use crate::k3s_upgrade::Role;
 use crate::san::ServingName;
 
 /// A flag's value and its node filters, of which there may be none. An `@` of the value has a backslash in front.
@@ -51,6 +53,7 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
             rest.trim()
         ));
     }
+    faults.extend(flag_fault(&argument));
     if filters.is_empty() {
         faults.push(format!("it names no nodes: write {on_servers}"));
         return faults;
@@ -58,8 +61,9 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
     for filter in &filters {
         match group_of(filter) {
             Err(fault) => faults.push(fault),
-            Ok(Group::Agents | Group::All) if argument.starts_with("--tls-san") => faults.push(format!(
-                "`{filter}` includes agents, and an agent with --tls-san exits: write {on_servers}"
+            Ok(Group::Agents | Group::All) if is_of_servers(&argument) => faults.push(format!(
+                "`{filter}` includes agents, and an agent with --{} exits: write {on_servers}",
+                flag_name(&argument)
             )),
             Ok(Group::LoadBalancer) => {
                 faults.push(format!("`{filter}` runs no k3s: write {on_servers}"));
@@ -77,6 +81,38 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
         }
     }
     faults
+}
+
+fn flag_name(argument: &str) -> &str {
+    let end = argument.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(argument.len());
+    argument[..end].trim_start_matches('-')
+}
+
+fn is_of_servers(argument: &str) -> bool {
+    let known = flags::find(flag_name(argument));
+    known.is_some_and(|known| known.until.is_none() && !known.is_of(Role::Agent))
+}
+
+/// What is wrong with the flag itself, whichever nodes get it.
+fn flag_fault(argument: &str) -> Option<String> {
+    let name = flag_name(argument);
+    let Some(known) = flags::find(name) else {
+        let meant = flags::nearest(name, Role::Server).or_else(|| flags::nearest(name, Role::Agent))?;
+        return argument
+            .starts_with("--")
+            .then(|| format!("k3s does not start with --{name}: if it is what is meant, write --{meant}"));
+    };
+    if !argument.starts_with('-') {
+        return Some(format!("without dashes k3s takes it for no flag: write --{argument}"));
+    }
+    let since = known.until? + 1;
+    let value = argument.split_once('=').map_or("", |(_, value)| value);
+    let write = match known.instead {
+        Some("flannel-backend") => "write --flannel-backend=none for servers".to_owned(),
+        Some(instead) => format!("write --{instead}={value}"),
+        None => "remove it".to_owned(),
+    };
+    Some(format!("k3s has no --{} since v1.{since}, and does not start with it: {write}", known.name))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +205,20 @@ mod tests {
             ("--kubelet-arg=x=a@b@server:0", Some(r"write \@ for each")),
             (r"--kubelet-arg=x=a\@b", Some(r"write --kubelet-arg=x=a\@b@server:*")),
             ("--tls-san=https://raspi@server:0", Some("it is a URL, not a name; write raspi")),
+            ("--kubelet-arg=max-pods=200@all", None),
+            ("-v=2@server:0", None),
+            (
+                "--disable=traefik@all",
+                Some("an agent with --disable exits: write --disable=traefik@server:*"),
+            ),
+            // k3d-io/k3d#292
+            (
+                "--no-deploy=traefik@server:*",
+                Some("no --no-deploy since v1.26, and does not start with it: write --disable=traefik"),
+            ),
+            ("--no-flannel@agent:0", Some("write --flannel-backend=none")),
+            ("--disabel=traefik@server:*", Some("write --disable")),
+            ("disable=traefik@server:*", Some("write --disable=traefik")),
         ] {
             let faults = lint_k3s_arg(value);
             match want {
