@@ -33,6 +33,13 @@ fn judge(argument: &Setting) -> Option<Finding> {
     // The kubelet takes underscores for hyphens.
     let name = given.replace('_', "-");
     let place = argument.origin.clone();
+    if let Some((flag, _)) = name.split_once(char::is_whitespace)
+        && all().any(|(known, _)| known == flag)
+    {
+        let what = format!("a blank follows `{flag}` instead of `=`, and k3s does not start with it");
+        let remedy = Remedy::new(format!("write `{flag}=VALUE`")).command(RESTART_K3S);
+        return Some(Finding::at(Code::SettingMisspelled, place, &what).remedy(remedy));
+    }
     let Some((_, until)) = all().find(|(known, _)| *known == name) else {
         if let Some(field) = field(&name) {
             let what = format!(
@@ -138,6 +145,8 @@ mod tests {
                 "the kubelet has no flag `shutdown-grace-period`, only a field",
             ),
             ("max-pod=hunter2", Severity::Fail, "the kubelet does not know `max-pod`"),
+            ("--max-pods hunter2", Severity::Fail, "a blank follows `max-pods` instead of `=`"),
+            ("feature-gates hunter2=true", Severity::Fail, "a blank follows `feature-gates` instead of `=`"),
             (
                 "image-gc-high-treshold=80",
                 Severity::Fail,
