@@ -9,7 +9,7 @@ use weaver_diagnostics::{
         board::BoardMemory,
         storage::{RootSpace, Swap, not_mounted},
     },
-    k3s_config::Effective,
+    k3s_config::{Effective, read_again},
     k3s_upgrade::{Role, record::UpgradeRecord},
     kernel_trial::record::KernelTrial,
     memory_cgroup,
@@ -87,7 +87,9 @@ static CHECKS: [(Of, CheckFn); 31] = [
     (Of::Unit, |at| some(backup::schedule::schedule(at.root).and_then(|schedule| schedule.judge()))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
-    (Of::OwnKubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),
+    (Of::OwnKubelet, |at| {
+        some(names::node_name(at.root, at.effective).and_then(|name| name.judge()).map(read_again))
+    }),
     (Of::OwnKubelet, |at| some(names::own_name(at.root).and_then(|name| name.judge()))),
     (Of::Kubelet, |at| some(network::iptables(at.root).and_then(|iptables| iptables.judge()))),
     (Of::OwnKubelet, |at| {

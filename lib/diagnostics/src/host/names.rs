@@ -1,7 +1,7 @@
 //! The names of the host and of its node: can a node have that name, does the host find itself by it, and is the node
 //! still the one that registered?
 
-use crate::finding::{Code, Finding, Place, Remedy};
+use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy};
 use crate::k3s_upgrade::Role;
 use crate::shell::quoted;
 
@@ -37,7 +37,14 @@ impl NodeName {
             None => return None,
         };
         let message = format!("the node would be called `{name}`: {why}");
-        Some(Finding::new(Code::HostNameUnusable, message).saw(place.clone(), name))
+        let finding = Finding::new(Code::HostNameUnusable, message).saw(place.clone(), name);
+        if place.file == HOST_NAME {
+            return Some(finding);
+        }
+        let explain = format!(
+            "write another name at {place}, or remove it there, so that k3s takes that of the host; then restart k3s"
+        );
+        Some(finding.remedy(Remedy::new(explain).command(RESTART_K3S)))
     }
 }
 
@@ -209,6 +216,20 @@ mod tests {
                 found.message.starts_with(&format!("the node would be called `{name}`"))
             }));
         }
+    }
+
+    #[test]
+    fn a_name_that_k3s_configuration_sets_is_changed_there() {
+        let judged = |place| {
+            let fault = Some("is not a valid name".to_owned());
+            let node = NodeName { name: "my_pi".into(), place, fault };
+            node.judge().unwrap().remedy.unwrap()
+        };
+        let of_host = judged(Place::file(HOST_NAME));
+        assert!(of_host.commands.iter().any(|command| command.contains("set-hostname")), "{of_host:?}");
+        let of_k3s = judged(Place::at("/etc/rancher/k3s/config.yaml", 3, 12));
+        assert!(of_k3s.explain.contains("at /etc/rancher/k3s/config.yaml:3:12"), "{of_k3s:?}");
+        assert_eq!(of_k3s.commands, ["sudo systemctl restart k3s"]);
     }
 
     #[test]
