@@ -60,7 +60,7 @@ enum Of {
 type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
-static CHECKS: [(Of, CheckFn); 31] = [
+static CHECKS: [(Of, CheckFn); 32] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -70,6 +70,7 @@ static CHECKS: [(Of, CheckFn); 31] = [
     (Of::Unit, |at| {
         some(storage::data_mount(at.root, at.mounts.as_ref(), &at.data_dir).and_then(|data| data.judge()))
     }),
+    (Of::OwnKubelet, |at| some(storage::snapshots(at.root, at.mounts.as_ref(), &at.data_dir, at.effective))),
     (Of::Unit, |at| some(data_disk::finding(at.root, at.mounts.as_ref()))),
     (Of::Unit, |at| some(awaited_disk(at))),
     (Of::Unit, |at| some(network::uplink(at.root, at.not_ready).judge(at.role))),

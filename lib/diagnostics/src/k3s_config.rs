@@ -55,6 +55,8 @@ pub struct Effective {
     pub kubelet_args: Vec<Setting>,
     /// `kube-apiserver-arg`, the same.
     pub apiserver_args: Vec<Setting>,
+    /// `snapshotter`.
+    pub snapshotter: Option<Setting>,
     /// `flannel-iface`.
     pub flannel_iface: Option<Setting>,
     /// `private-registry`, the file of the registries.
@@ -136,6 +138,10 @@ impl Effective {
                         "data-dir: /var/lib/rancher/k3s",
                     )),
                 },
+                "snapshotter" => {
+                    let name = single(value);
+                    self.snapshotter = name.map(|name| Setting { value: name.to_owned(), origin: place });
+                }
                 "flannel-iface" => {
                     let name = single(value);
                     self.flannel_iface = name.map(|name| Setting { value: name.to_owned(), origin: place });
@@ -211,6 +217,10 @@ impl Effective {
                 "kube-apiserver-arg" => {
                     let setting = Setting { value: flag.value.clone(), origin: flag.origin.clone() };
                     self.apiserver_args.push(setting);
+                }
+                "snapshotter" => {
+                    self.snapshotter =
+                        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }
                 "flannel-iface" => {
                     self.flannel_iface =

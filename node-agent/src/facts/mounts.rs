@@ -56,6 +56,13 @@ impl Mounts {
         ancestors.find(|(_, state)| *state != Mount::Absent)
     }
 
+    /// The type of the file system that contains a path.
+    pub(crate) fn type_under(&self, path: &Path) -> Option<&str> {
+        let (mount_point, _) = self.holding(path)?;
+        let mount = self.0.iter().rfind(|mount| mount.mount_point == mount_point)?;
+        Some(mount.fs_type.as_str())
+    }
+
     /// The device of the file system that contains a path.
     pub(crate) fn device_under(&self, path: &str) -> Option<&str> {
         let holding = self.0.iter().filter(|mount| Path::new(path).starts_with(&mount.mount_point));

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::statvfs::statvfs;
+use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::host::storage::{
-    BootMount, CardSpeed, DataMount, FSTAB, Mount, RootSpace, SWAPS, Swap,
+    self, BootMount, CardSpeed, DataMount, FSTAB, Mount, RootSpace, SWAPS, Swap,
 };
+use weaver_diagnostics::k3s_config::Effective;
 
 use super::mounts::Mounts;
 use crate::host_root::HostRoot;
@@ -19,6 +21,19 @@ pub(crate) fn data_mount(root: &HostRoot, mounts: Option<&Mounts>, data_dir: &Pa
     let (mount_point, state) = mounts?.holding(&really(root, data_dir)?)?;
     let (data_dir, mount_point) = (data_dir.display().to_string(), mount_point.display().to_string());
     Some(DataMount { data_dir, mount_point, state })
+}
+
+/// What containerd finds where its own data is below k3s'.
+pub(crate) fn snapshots(
+    root: &HostRoot,
+    mounts: Option<&Mounts>,
+    data_dir: &Path,
+    effective: &Effective,
+) -> Option<Finding> {
+    let (mounts, path) = (mounts?, really(root, &data_dir.join("agent/containerd"))?);
+    let (mount_point, _) = mounts.holding(&path).filter(|_| mounts.type_under(&path) == Some("overlay"))?;
+    let (data_dir, mount_point) = (data_dir.display().to_string(), mount_point.display().to_string());
+    storage::on_overlay(&data_dir, &mount_point, effective.snapshotter.as_ref())
 }
 
 /// The nearest directory of a path that exists, without links.
@@ -164,7 +179,9 @@ fn measure(directory: &Path) -> std::io::Result<Vec<Duration>> {
 mod tests {
     use super::*;
     use crate::host_root::fixture::host;
+    use weaver_diagnostics::finding::Place;
     use weaver_diagnostics::host::storage::MOUNTS;
+    use weaver_diagnostics::k3s_config::Setting;
 
     const ROOT: &str = "25 1 254:2 / / rw,noatime shared:1 - ext4 /dev/mmcblk0p2 rw,errors=remount-ro\n";
 
@@ -183,6 +200,33 @@ mod tests {
             let read = data_mount(&root, Mounts::read(&root).as_ref(), Path::new("/var/lib/rancher/k3s"));
             let read = read.as_ref().map(|read| (read.mount_point.as_str(), read.state));
             assert_eq!(read, want, "{mounts}");
+        }
+    }
+
+    #[test]
+    fn an_overlay_below_containerd() {
+        let overlay = "20 1 0:40 / / rw - overlay overlay rw,lowerdir=/lower,upperdir=/upper/data\n";
+        let disk = "21 20 8:1 / /var/lib/rancher rw - ext4 /dev/sda1 rw\n";
+        let native = Effective {
+            snapshotter: Some(Setting { value: "native".into(), origin: Place::line("/c.yaml", 1) }),
+            ..Effective::default()
+        };
+        let usual = Effective::default();
+        for (mounts, effective, want) in [
+            (
+                overlay.to_owned(),
+                &usual,
+                Some("/var/lib/rancher/k3s is on an overlay, which is mounted at /:"),
+            ),
+            (overlay.to_owned(), &native, None),
+            (format!("{overlay}{disk}"), &usual, None),
+            (ROOT.to_owned(), &usual, None),
+        ] {
+            let (_dir, root) = host(&[(MOUNTS, &mounts), ("/var/lib/rancher/x", "")]);
+            let read = Mounts::read(&root);
+            let found = snapshots(&root, read.as_ref(), Path::new("/var/lib/rancher/k3s"), effective);
+            assert_eq!(found.is_some(), want.is_some(), "{mounts}: {found:?}");
+            assert!(found.is_none_or(|found| found.message.starts_with(want.unwrap())), "{mounts}");
         }
     }
 

@@ -129,7 +129,9 @@ fn systems() -> Vec<System> {
 /// As they are downloaded.
 fn images() -> Vec<System> {
     let v1 = "30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n31 25 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
-    let container = "1201 1180 0:33 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw\n1150 900 0:60 / / rw - overlay overlay rw\n";
+    let with_volume = "1150 900 0:60 / / rw - overlay overlay rw\n1151 1150 8:1 / /var/lib/rancher rw - ext4 /dev/sda1 rw\n";
+    let container = &format!("1201 1180 0:33 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw\n{with_volume}");
+    let volume = ("/var/lib/rancher/x", "");
     vec![
         pi_os("Pi OS bookworm on a Pi 4", PI_4, "6.6.74+rpt-rpi-v8", FIRMWARE_66, PI_OS, false),
         pi_os("the same, asked for", PI_4, "6.6.74+rpt-rpi-v8", FIRMWARE_66, &with(PI_OS), true),
@@ -157,19 +159,15 @@ fn images() -> Vec<System> {
         ),
         not_a_pi(
             "a container",
-            &[(MOUNTS, container), (CONTROLLERS, WITH), ("/sys/fs/cgroup/cgroup.type", "domain\n")],
+            &[(MOUNTS, container), (CONTROLLERS, WITH), ("/sys/fs/cgroup/cgroup.type", "domain\n"), volume],
             &[],
         ),
         not_a_pi(
             "a container whose root is threaded",
-            &[(MOUNTS, container), (CONTROLLERS, WITH), ("/sys/fs/cgroup/cgroup.type", "threaded\n")],
+            &[(MOUNTS, container), (CONTROLLERS, WITH), ("/sys/fs/cgroup/cgroup.type", "threaded\n"), volume],
             &["N-15"],
         ),
-        not_a_pi(
-            "a container without cgroups",
-            &[(MOUNTS, "1150 900 0:60 / / rw - overlay overlay rw\n")],
-            &["N-11"],
-        ),
+        not_a_pi("a container without cgroups", &[(MOUNTS, with_volume), volume], &["N-11"]),
     ]
 }
 

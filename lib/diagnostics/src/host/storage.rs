@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
+use crate::k3s_unit::Setting;
 use crate::shell::quoted;
 
 /// What is mounted where.
@@ -52,6 +53,21 @@ impl DataMount {
                 )
         })
     }
+}
+
+/// A warning where k3s' data is on an overlay, as of raspi-config's read-only mode: containerd cannot put its own on it.
+#[must_use]
+pub fn on_overlay(data_dir: &str, mount_point: &str, snapshotter: Option<&Setting>) -> Option<Finding> {
+    let is_default = snapshotter.is_none_or(|named| matches!(named.value.as_str(), "" | "overlayfs"));
+    is_default.then(|| {
+        let message = format!(
+            "{data_dir} is on an overlay, which is mounted at {mount_point}: containerd cannot put its own on it, and k3s \
+             does not start"
+        );
+        Finding::new(Code::SnapshotterUnusable, message)
+            .saw(Place::file(MOUNTS), format!("{mount_point}: overlay"))
+            .milder(Severity::Warn)
+    })
 }
 
 /// A failure: fstab mounts the disk of k3s' data, and nothing is mounted there. A server would begin a

@@ -152,6 +152,15 @@ fn entries_for_the_kubelet_are_replaced_appended_and_given_as_flags() {
 }
 
 #[test]
+fn the_snapshotter_is_known_from_files_and_flags() {
+    let native = file("/c.yaml", "snapshotter: native\n");
+    let read =
+        |flags: &[Flag]| merge(std::slice::from_ref(&native), flags).snapshotter.map(|setting| setting.value);
+    assert_eq!(read(&[]).as_deref(), Some("native"));
+    assert_eq!(read(&[flag("snapshotter", "stargz")]).as_deref(), Some("stargz"));
+}
+
+#[test]
 fn entries_for_the_api_server_and_the_interface_of_flannel_are_known_from_files_and_flags() {
     let one = file("/c.yaml", "kube-apiserver-arg: [audit-policy-file=/a]\nflannel-iface: eth0\n");
     let more = file("/c.yaml.d/1.yaml", "kube-apiserver-arg+: v=2\ndisable-apiserver: true\n");
