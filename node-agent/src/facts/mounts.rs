@@ -102,8 +102,8 @@ impl Mounts {
     }
 }
 
-/// The kernel writes a blank in a path as `\040`, and procfs-core leaves it.
-fn unescaped(path: &Path) -> PathBuf {
+/// The kernel and fstab write a blank in a path as `\040`, and procfs-core leaves it.
+pub(crate) fn unescaped(path: &Path) -> PathBuf {
     path.to_string_lossy().replace(r"\040", " ").replace(r"\011", "\t").replace(r"\134", r"\").into()
 }
 

@@ -12,7 +12,7 @@ use weaver_diagnostics::host::storage::{
 };
 use weaver_diagnostics::k3s_config::Effective;
 
-use super::mounts::Mounts;
+use super::mounts::{Mounts, unescaped};
 use crate::host_root::HostRoot;
 use crate::publish::page;
 
@@ -91,7 +91,7 @@ fn listed(fstab: &str, boot_dir: &Path) -> Option<(u64, bool)> {
         let mut fields = line.split_whitespace();
         let (source, mount_point) = (fields.next()?, fields.next()?);
         let options = fields.nth(1).unwrap_or_default();
-        let is_it = !source.starts_with('#') && Path::new(mount_point) == boot_dir;
+        let is_it = !source.starts_with('#') && unescaped(Path::new(mount_point)) == boot_dir;
         let has = |wanted| options.split(',').any(|option| option == wanted);
         (is_it && !has("noauto")).then(|| (number, !has("ro")))
     })
@@ -262,6 +262,13 @@ mod tests {
             let awaited = awaited_mount(&root, Mounts::read(&root).as_ref(), Path::new(path));
             assert_eq!(awaited.as_deref(), want.map(Path::new), "{path}: {mounts}");
         }
+    }
+
+    #[test]
+    fn a_mount_point_with_a_blank_is_awaited() {
+        let (_dir, root) = host(&[(FSTAB, "LABEL=ssd /mnt/my\\040ssd ext4 nofail 0 2\n"), (MOUNTS, ROOT)]);
+        let awaited = awaited_mount(&root, Mounts::read(&root).as_ref(), Path::new("/mnt/my ssd/k3s"));
+        assert_eq!(awaited.as_deref(), Some(Path::new("/mnt/my ssd")));
     }
 
     #[test]
