@@ -121,7 +121,8 @@ pub(crate) fn newer_settings(
 
 /// What is wrong with the file of the registries: that of k3s, or another that is named.
 fn registries(root: &HostRoot, named: Option<&Setting>) -> Vec<Finding> {
-    let named = named.filter(|named| !named.value.is_empty());
+    // The usual file may be missing, also where it is named.
+    let named = named.filter(|named| !named.value.is_empty() && named.value != registries_yaml::FILE);
     let path = Path::new(named.map_or(registries_yaml::FILE, |named| &named.value));
     match (root.read(path), named) {
         (Ok(Some(file)), _) => {

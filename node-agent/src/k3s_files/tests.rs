@@ -245,6 +245,15 @@ fn a_named_file_that_is_missing_keeps_k3s_from_starting() {
 }
 
 #[test]
+fn the_usual_file_of_the_registries_may_be_missing_where_it_is_named() {
+    for (path, want) in [(registries_yaml::FILE, 0), ("/etc/rancher/k3s/mine.yaml", 1)] {
+        let config = format!("private-registry: {path}\n");
+        let found = judged(&[(DEFAULT_CONFIG, &config)]).findings;
+        assert_eq!(found.len(), want, "{found:?}");
+    }
+}
+
+#[test]
 fn a_unit_that_systemd_does_not_start_is_known() {
     let unit = ("/etc/systemd/system/k3s.service", "[Service]\nType=notify\nExecStart=k3s server\n");
     let second = ("/etc/systemd/system/k3s.service.d/o.conf", "[Service]\nExecStart=k3s server --debug\n");
