@@ -84,6 +84,23 @@ func TestServer(t *testing.T) {
 			return errors.Join(errors.New("still there"), err)
 		})
 	})
+	t.Run("schemas of all kinds", func(t *testing.T) {
+		versions, err := client.Discovery().OpenAPIV3().Paths()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range []string{"api/v1", "apis/apps/v1", "apis/apiextensions.k8s.io/v1", "apis/apiregistration.k8s.io/v1"} {
+			found, ok := versions[version]
+			if !ok {
+				t.Errorf("%s is missing", version)
+				continue
+			}
+			text, err := found.Schema("application/json")
+			if err != nil || !strings.Contains(string(text), `"x-kubernetes-group-version-kind"`) {
+				t.Errorf("%s: %v, %d bytes", version, err, len(text))
+			}
+		}
+	})
 	t.Run("names that clients ask for are not added", func(t *testing.T) {
 		waitForSecret(s, client, "pi.example")
 		for range 3 {

@@ -9,7 +9,6 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"config-weaver/testbed/internal/pki"
@@ -49,7 +48,7 @@ func (a APIServer) Prepare(ctx context.Context) (func(context.Context) error, er
 		return nil, fmt.Errorf("kube-apiserver: %w", utilerrors.NewAggregate(errs))
 	}
 	return func(ctx context.Context) error {
-		if err := app.Run(ctx, completed); err != nil {
+		if err := serve(ctx, completed); err != nil {
 			return fmt.Errorf("kube-apiserver: %w", err)
 		}
 		return nil
