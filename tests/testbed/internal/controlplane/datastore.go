@@ -125,6 +125,7 @@ func grpcServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(math.MaxUint32),
 		grpc.MaxRecvMsgSize(maxRequest+grpcOverhead),
 		grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.StreamInterceptor(onDemand),
 	)
 }
 
