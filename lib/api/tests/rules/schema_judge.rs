@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use kube_cel::cel::{Context, Program, Value as CelValue};
 use kube_cel::{CompiledSchema, Validator, compile_schema};
@@ -23,7 +24,17 @@ pub struct SchemaJudge {
 }
 
 impl SchemaJudge {
-    pub fn of(kind: &str, version: &str) -> Self {
+    /// Compiled once: that takes longer than to judge all of the table.
+    pub fn of(kind: &str, version: &str) -> Rc<Self> {
+        thread_local! {
+            static JUDGES: RefCell<HashMap<(String, String), Rc<SchemaJudge>>> = RefCell::default();
+        }
+        let which = (kind.to_owned(), version.to_owned());
+        let judge = || Rc::new(Self::compiled(kind, version));
+        JUDGES.with_borrow_mut(|judges| judges.entry(which).or_insert_with(judge).clone())
+    }
+
+    fn compiled(kind: &str, version: &str) -> Self {
         let schema = definitions::schema(kind, version);
         let rules = compile_schema(schema);
         assert!(!rules.has_errors(), "{:?}", rules.compilation_errors());
