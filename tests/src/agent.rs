@@ -222,7 +222,7 @@ impl Drop for Agent {
     }
 }
 
-/// Asks until it is done.
+/// Asks until it is done, mostly by kubectl, which is a large program to start: a fifth of what was waited is the pause.
 #[track_caller]
 pub fn until(what: &str, question: impl Fn() -> (bool, String)) {
     let since = Instant::now();
@@ -232,7 +232,8 @@ pub fn until(what: &str, question: impl Fn() -> (bool, String)) {
             return;
         }
         assert!(since.elapsed() < PATIENCE, "not in time: {what}; last seen: {words}");
-        std::thread::park_timeout(Duration::from_millis(50));
+        let pause = since.elapsed() / 5;
+        std::thread::park_timeout(pause.clamp(Duration::from_millis(100), Duration::from_secs(1)));
     }
 }
 
