@@ -17,8 +17,12 @@ mod own_server {
     use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
     use weaver_diagnostics::k3s_upgrade::release;
     use weaver_tests::agent::{send, until};
+    use weaver_tests::once::once;
     use weaver_tests::systemd::Systemd;
     use weaver_tests::world::given;
+
+    /// A setting that every server here has gets another name, which no configuration knows.
+    const NEVER_READY: &str = "s/disable-agent/disable-agenx/g";
 
     struct Scene {
         /// Ends the server when it is dropped.
@@ -84,25 +88,15 @@ mod own_server {
 
         /// A k3s of the next patch version in a directory of a release's, changed further by this word of sed.
         fn another(&self, change: &str) -> (PathBuf, String) {
+            let name = if change.is_empty() { "release" } else { "release-never-ready" };
+            let made = once(name, |directory| make_release(directory, &self.version, change));
             let files = release::files(ARCH).unwrap();
-            let release = self.version.split_once('+').unwrap().0;
-            let (rest, last) = release.split_at(release.len() - 1);
-            let next = format!(
-                "{rest}{}",
-                if last == "9" { "8".to_owned() } else { (last.parse::<u8>().unwrap() + 1).to_string() }
-            );
             let directory = self.file("release");
             fs::create_dir_all(&directory).unwrap();
+            for file in [files.program, files.sums] {
+                fs::copy(made.join(file), directory.join(file)).unwrap();
+            }
             let program = directory.join(files.program);
-            let script = format!("s/{}/{next}/g;{change}", release.replace('.', "[.]"));
-            let mut sed = Command::new("sed");
-            sed.env("LC_ALL", "C").arg(script).arg(testbed()).stdout(File::create(&program).unwrap());
-            assert!(sed.status().unwrap().success());
-            // What is open for writing cannot be run.
-            drop(sed);
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-            let sums = Command::new("sha256sum").arg(files.program).current_dir(&directory).output().unwrap();
-            fs::write(directory.join(files.sums), sums.stdout).unwrap();
             let version = version(&program);
             assert_ne!(version, self.version);
             (program, version)
@@ -138,6 +132,23 @@ mod own_server {
             assert_eq!(kept.exists().then(|| version(&kept)).as_deref(), previous);
             assert!(!self.file("k3s.new").exists());
         }
+    }
+
+    /// Sed and SHA-256 take seconds for a program of this size.
+    fn make_release(directory: &Path, version: &str, change: &str) {
+        let files = release::files(ARCH).unwrap();
+        let release = version.split_once('+').unwrap().0;
+        let (rest, last) = release.split_at(release.len() - 1);
+        let next = if last == "9" { 8 } else { last.parse::<u8>().unwrap() + 1 };
+        fs::create_dir_all(directory).unwrap();
+        let program = directory.join(files.program);
+        let script = format!("s/{}/{rest}{next}/g;{change}", release.replace('.', "[.]"));
+        let mut sed = Command::new("sed");
+        sed.env("LC_ALL", "C").arg(script).arg(testbed()).stdout(File::create(&program).unwrap());
+        assert!(sed.status().unwrap().success());
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let sums = Command::new("sha256sum").arg(files.program).current_dir(directory).output().unwrap();
+        fs::write(directory.join(files.sums), sums.stdout).unwrap();
     }
 
     /// Of a real k3s only the shell around it would change its version.
@@ -231,7 +242,7 @@ mod own_server {
     fn a_k3s_that_never_gets_ready_goes_back_by_itself() {
         let scene = Scene::start();
         let old = scene.version.clone();
-        let (program, new) = scene.another("s/disable-agent/disable-agenx/g");
+        let (program, new) = scene.another(NEVER_READY);
         let (code, said) = scene.node(&["upgrade", "--k3s", program.to_str().unwrap(), "--wait", "20"]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(12), "stop start stop start"), "{said}");
         assert!(
@@ -250,7 +261,7 @@ mod own_server {
     fn what_a_kill_cuts_off_is_finished_by_the_next_run() {
         let scene = Scene::start();
         let old = scene.version.clone();
-        let (program, new) = scene.another("s/disable-agent/disable-agenx/g");
+        let (program, new) = scene.another(NEVER_READY);
         let words = ["upgrade", "--k3s", program.to_str().unwrap(), "--wait", "20"];
         let mut killed = scene.weaver(&words).stdout(Stdio::null()).spawn().unwrap();
         scene.is_in_vain();
@@ -268,7 +279,7 @@ mod own_server {
     fn ctrl_c_has_it_go_back_and_a_terminal_that_is_closed_ends_nothing() {
         let scene = Scene::start();
         let old = scene.version.clone();
-        let (program, _) = scene.another("s/disable-agent/disable-agenx/g");
+        let (program, _) = scene.another(NEVER_READY);
         let mut weaver = scene.weaver(&["upgrade", "--k3s", program.to_str().unwrap()]);
         let weaver = weaver.stdout(Stdio::piped()).spawn().unwrap();
         scene.is_in_vain();
@@ -288,7 +299,7 @@ mod own_server {
     #[test]
     fn what_speaks_against_it_is_reported_and_nothing_is_touched() {
         let scene = Scene::start();
-        let (program, _) = scene.another("");
+        let (program, next) = scene.another("");
         let path = program.to_str().unwrap().to_owned();
         let script = scene.file("script");
         write_program(&script, "#!/bin/sh\necho 'k3s version v1.36.9+k3s1 (a)'\n");
@@ -308,7 +319,6 @@ mod own_server {
         }
         // Closed, and so unreachable.
         let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let next = scene.another("").1;
         let unreachable = format!("--releases http://{nowhere}");
         let output = scene.weaver(&["upgrade", "--k3s", &next]).env("EXTRA", unreachable).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

@@ -24,6 +24,7 @@ pub mod memory;
 pub mod metrics;
 pub mod monitoring;
 pub mod observer;
+pub mod once;
 pub mod operator_rights;
 pub mod own;
 pub mod person;

@@ -21,6 +21,7 @@ use weaver_devstack::{files, ports};
 use weaver_installer::{self as installer, InstallError, certificates};
 
 use crate::audit::Audit;
+use crate::once::once;
 use crate::world::{Logs, client_of, eventually, given};
 
 /// How long the installer waits for each step.
@@ -66,21 +67,10 @@ fn of_checkout(bin_dir: &Path) -> BuiltPrograms {
 }
 
 /// Gives a server the state of one that was started and stopped before: the first start of each would take half a
-/// second of a processor more. The first test makes it, and the others wait for it.
+/// second of a processor more.
 fn begin_as_started_once(binary: &ServerBinary, data: &Path) {
-    // In memory, with a short path, and removed with the shared server, which does not look at it.
-    let once = given("WEAVER_TEST_DIR").join("data").canonicalize().unwrap().join("once");
-    std::fs::create_dir_all(&once).unwrap();
-    let lock = File::create(once.join("lock")).unwrap();
-    lock.lock().unwrap();
-    let (stack, is_made) = (once.join("stack"), once.join("made"));
-    if !is_made.exists() {
-        // The test that began it may have been killed.
-        let _ = std::fs::remove_dir_all(&stack);
-        Server::start(binary, ServerOptions::new(&stack)).unwrap().stop().unwrap();
-        File::create(&is_made).unwrap();
-    }
-    drop(lock);
+    let start = |stack: &Path| Server::start(binary, ServerOptions::new(stack)).unwrap().stop().unwrap();
+    let stack = once("server", start);
     std::fs::create_dir_all(data).unwrap();
     let state = stack.join("data/server");
     assert!(Command::new("cp").arg("-a").args([state.as_path(), data]).status().unwrap().success());
