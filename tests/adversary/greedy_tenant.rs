@@ -74,7 +74,7 @@ async fn an_account_that_may_only_get_costs_a_handful_of_refused_lists_a_minute(
 
 #[tokio::test]
 async fn a_namespace_that_is_born_without_consent_never_holds_a_copy() {
-    const ROUNDS: usize = 5;
+    const ROUNDS: usize = 3;
     let world = World::new("greedy-born").await;
     let team = world.tenant().await;
     world.grant_everywhere(&team, &TARGET).await;

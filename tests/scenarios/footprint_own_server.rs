@@ -16,7 +16,7 @@ const SLACK: f64 = 8.0;
 /// many.
 #[tokio::test]
 async fn own_server_configmaps_that_no_one_copies_cost_no_memory() {
-    const OTHERS: usize = 500;
+    const OTHERS: usize = 125;
     let (mut alone, _wire) = OwnOperator::behind_wire(&[]).await;
     let world = alone.world("footprint");
     let team = world.tenant().await;
@@ -29,7 +29,7 @@ async fn own_server_configmaps_that_no_one_copies_cost_no_memory() {
     let before = ProcessMemory::of(alone.operator.pid()).now;
 
     // 32 MiB in all.
-    let large = "x".repeat(64 * 1_024);
+    let large = "x".repeat(256 * 1_024);
     for number in 0..OTHERS {
         world.config_map(&foo, &format!("other-{number}"), &[("a", &large)]).await;
     }
