@@ -139,7 +139,7 @@ mod own_server {
                 assert!(since.elapsed() < PATIENCE, "no {what}: {findings:#?}");
                 // A look takes a good part of a second of a processor, and one of the faults is seen after a minute.
                 let pause = since.elapsed() / 5;
-                std::thread::park_timeout(pause.clamp(Duration::from_secs(1), Duration::from_secs(5)));
+                std::thread::park_timeout(pause.clamp(Duration::from_secs(2), Duration::from_secs(5)));
             }
         }
 
