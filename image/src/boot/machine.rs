@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use serde_json::json;
 use tempfile::TempDir;
 use weaver_devstack::download::sha256;
@@ -25,7 +25,6 @@ use super::qmp::{self, Qmp};
 use super::running::{End, QEMU_LOG, Running, free_ports, switch_on};
 use super::ssh::Ran;
 use super::stage::Stage;
-use super::write_log::WriteLog;
 
 pub use super::snapshot::MachineSnapshot;
 pub use super::stage::Setup;
@@ -334,18 +333,11 @@ impl Machine {
         self.overlay.edit_fat(edit)
     }
 
-    /// What was written to the card so far, of a machine whose writes are logged.
+    /// Runs `act` while the machine is paused with everything written.
     ///
     /// # Errors
-    /// When they are not, or the log cannot be read.
-    pub fn write_log(&mut self) -> Result<WriteLog> {
-        let path =
-            self.setup.hardware.write_log.clone().context("the writes of this machine are not logged")?;
-        self.quiesced(|_| WriteLog::open(&path))
-    }
-
-    /// Runs `act` while the machine is paused with everything written.
-    fn quiesced<T>(&mut self, act: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+    /// When QEMU refuses, or that of `act`.
+    pub fn quiesced<T>(&mut self, act: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         if self.running.emulator.ended()?.is_some() {
             return act(self);
         }

@@ -29,7 +29,6 @@ pub mod snapshot;
 pub mod ssh;
 pub mod stage;
 pub mod weaver_toml;
-pub mod write_log;
 
 use std::fs;
 use std::path::{Path, PathBuf};

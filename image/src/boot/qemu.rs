@@ -54,7 +54,7 @@ pub struct EmulatedHardware {
     pub memory_mib: u32,
     /// The clock at power-on.
     pub clock: GuestClock,
-    /// Receives all that is written to the card; see [`super::write_log`]. Such a machine has no snapshots.
+    /// Receives all that is written to the card, by QEMU's `blklogwrites`. Such a machine has no snapshots.
     pub write_log: Option<PathBuf>,
     /// Further arguments of QEMU's, behind all others.
     pub qemu_arguments: Vec<String>,

@@ -9,6 +9,7 @@ mod rebuilt;
 mod recording;
 mod root_files;
 mod states;
+mod write_log;
 
 use weaver_image::boot::programs;
 

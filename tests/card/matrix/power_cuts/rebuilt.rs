@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use weaver_image::boot::card::temporary_dir;
 use weaver_image::boot::partition::Partition;
-use weaver_image::boot::write_log::{LoggedRequest, WriteLog};
+
+use super::write_log::{LoggedRequest, WriteLog};
 
 /// A card in a sparse file, with its boot partition once more in another: mtools and fsck want that.
 pub struct Rebuilt<'a> {

@@ -11,9 +11,9 @@ use anyhow::Context as _;
 use weaver_image::boot::card::{Card, Edits};
 use weaver_image::boot::machine::{Machine, Setup};
 use weaver_image::boot::qemu::EmulatedHardware;
-use weaver_image::boot::write_log::WriteLog;
 use weaver_image::booted::{BOOTED, edits, wait_for_unit};
 
+use super::write_log::WriteLog;
 use crate::root::image;
 
 /// A secret that is moved off the boot partition.
@@ -97,23 +97,23 @@ fn record(part: &str, dir: &Path) -> anyhow::Result<()> {
 
 fn boot_and_upgrade(machine: &mut Machine, dir: &Path) -> anyhow::Result<()> {
     wait_for_unit(machine, "weaver-operator.service", BOOT)?;
-    let booted = settled(machine)?;
+    let booted = settled(machine, dir)?;
     fs::write(dir.join("first-boot"), format!("0 {booted}"))?;
     another_k3s(machine)?;
-    let begun = settled(machine)?;
+    let begun = settled(machine, dir)?;
     let upgrade = "weaver node upgrade --k3s /dev/shm/k3s --wait 900 \
                    --sha256 $(sha256sum /dev/shm/k3s | cut -c 1-64)";
     println!("{}", machine.run_within(upgrade, UPGRADE)?);
-    Ok(fs::write(dir.join("upgrade"), format!("{begun} {}", settled(machine)?))?)
+    Ok(fs::write(dir.join("upgrade"), format!("{begun} {}", settled(machine, dir)?))?)
 }
 
 fn repair(machine: &mut Machine, dir: &Path) -> anyhow::Result<()> {
     wait_for_unit(machine, "weaver-node-agent.service", BOOT)?;
-    let begun = settled(machine)?;
+    let begun = settled(machine, dir)?;
     let repaired = machine.attempt("weaver-node-agent repair", BOOT)?;
     println!("{}{}", repaired.stdout, repaired.stderr);
     anyhow::ensure!(repaired.stdout.contains("Changed."), "the repair changed nothing");
-    Ok(fs::write(dir.join("repair"), format!("{begun} {}", settled(machine)?))?)
+    Ok(fs::write(dir.join("repair"), format!("{begun} {}", settled(machine, dir)?))?)
 }
 
 /// The program of the card with another version in its bytes, in the guest's memory. A real k3s has the server packed
@@ -140,7 +140,8 @@ fn another_k3s(machine: &Machine) -> anyhow::Result<()> {
 }
 
 /// With all buffered writes of the guest flushed: how many entries there are.
-fn settled(machine: &mut Machine) -> anyhow::Result<usize> {
+fn settled(machine: &mut Machine, dir: &Path) -> anyhow::Result<usize> {
     machine.run("sync")?;
-    Ok(machine.write_log()?.entries().len())
+    let log = machine.quiesced(|_| WriteLog::open(&dir.join("log")))?;
+    Ok(log.entries().len())
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use weaver_image::boot::write_log::{LoggedRequest, Lost};
 use weaver_image::build::disk::ROOT_START;
 
 use super::boot_files::{self, BootFileStates};
 use super::rebuilt::Rebuilt;
 use super::recording::Recording;
 use super::root_files::{self, FileContents, ReplayedRoot};
+use super::write_log::{LoggedRequest, Lost};
 
 /// How often of a stretch that writes the boot partition something is lost, and of another one.
 const TRIES: [usize; 2] = [8, 1];

@@ -200,5 +200,4 @@ fn words(file: &File, at: u64) -> Result<[u64; 4]> {
 }
 
 #[cfg(test)]
-#[path = "write_log_tests.rs"]
 mod tests;

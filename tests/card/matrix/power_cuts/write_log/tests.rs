@@ -4,8 +4,9 @@ use std::fs;
 
 use proptest::prelude::*;
 
+use weaver_image::boot::programs;
+
 use super::*;
-use crate::boot::programs;
 
 /// A log of these entries: sector, flags, data.
 fn log(entries: &[(u64, u64, Vec<u8>)]) -> Vec<u8> {
