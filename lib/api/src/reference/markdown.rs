@@ -1,7 +1,8 @@
-//! The few forms of Markdown that the page has.
+//! Texts of a definition as Markdown.
 
 /// Running text on one line. `<` outside code would begin a tag and hide what follows.
-pub(super) fn inline(text: &str) -> String {
+#[must_use]
+pub fn inline(text: &str) -> String {
     let shown = |(index, part): (usize, &str)| {
         // Between two backticks is code.
         if index % 2 == 1 { part.to_owned() } else { part.replace('<', r"\<") }
@@ -11,28 +12,10 @@ pub(super) fn inline(text: &str) -> String {
 }
 
 /// A value as code, on one line.
-pub(super) fn code(text: &str) -> String {
+#[must_use]
+pub fn code(text: &str) -> String {
     let text = one_line(text);
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
-}
-
-/// A table of cells that [`inline`] and [`code`] made; nothing where there are no rows.
-pub(super) fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    // `|` would end the cell, within code too; outside a table the escape would be shown, so it is added here.
-    let cell = |text: &String| match text.replace('|', r"\|") {
-        text if text.is_empty() => " |".into(),
-        text => format!(" {text} |"),
-    };
-    let mut lines = String::new();
-    for cells in rows {
-        lines.push('|');
-        lines.extend(cells.iter().map(cell));
-        lines.push('\n');
-    }
-    if lines.is_empty() {
-        return lines;
-    }
-    format!("| {} |\n|{}\n{lines}", columns.join(" | "), "---|".repeat(columns.len()))
 }
 
 fn one_line(text: &str) -> String {
@@ -61,13 +44,5 @@ mod tests {
         for (text, shown) in [("a || <b>", "`a || <b>`"), ("a\n  + b", "`a + b`"), ("a`b", "`` a`b ``")] {
             assert_eq!(code(text), shown);
         }
-    }
-
-    #[test]
-    fn bars_stay_in_their_cell() {
-        let row = vec!["1".to_owned(), String::new(), code("a || b")];
-        let shown = "| a | b | c |\n|---|---|---|\n| 1 | | `a \\|\\| b` |\n";
-        assert_eq!(table(&["a", "b", "c"], [row].into_iter()), shown);
-        assert_eq!(table(&["a", "b"], std::iter::empty()), "");
     }
 }

@@ -5,12 +5,14 @@
 //! written to a temporary file and renamed, so it is never incomplete; an up-to-date file is not touched. After a
 //! failure, files already written stay and the next run continues.
 
+mod page;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use weaver_api::{crds, reference};
+use weaver_api::crds;
 
 const USAGE: &str = "usage: generate [ROOT], the root of the repository";
 
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
 /// Path below the root and content of every generated file.
 fn files() -> Result<Vec<(String, String)>, Failure> {
     let definitions = crds::all();
-    let mut files = vec![("docs/reference/api.md".to_owned(), reference::reference(&definitions))];
+    let mut files = vec![("docs/reference/api.md".to_owned(), page::reference(&definitions))];
     for crd in &definitions {
         let file = format!("deploy/crds/{}.yaml", crd.spec.names.plural);
         match crds::manifest(crd) {
