@@ -28,7 +28,7 @@ pub enum Category {
 
 impl Category {
     /// Each category with its letter and its title, in the order of the page.
-    pub(super) const ALL: [(Self, char, &'static str); 12] = [
+    pub const ALL: [(Self, char, &'static str); 12] = [
         (Self::Node, 'N', "The node: memory cgroup, names, size"),
         (Self::Host, 'H', "The host: power, card, clock, route"),
         (Self::Tls, 'T', "TLS: certificates and their names"),
