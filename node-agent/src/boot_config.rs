@@ -41,9 +41,9 @@ use weaver_diagnostics::{
 };
 
 pub use args::BootConfigArgs;
-pub(crate) use args::STATE_DIR;
+pub use args::STATE_DIR;
 pub use report_file::read_report;
-pub(crate) use root_grown::MARK as ROOT_GROWN;
+pub use root_grown::MARK as ROOT_GROWN;
 
 use crate::{
     backup, data_disk,

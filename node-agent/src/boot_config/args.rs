@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::host_args::absolute;
 
 /// The state directory of boot-config, as the host names it.
-pub(crate) const STATE_DIR: &str = "/var/lib/weaver/boot-config";
+pub const STATE_DIR: &str = "/var/lib/weaver/boot-config";
 
 /// Where to read what is asked, and which host to change.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,13 +1,14 @@
 //! `docs/reference/files.md`: files that the programs name, and what the packages install.
 
+mod groups;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use weaver_node_agent::files::{FileGroup, FileRow, groups};
-
 use crate::monitoring::file;
+use groups::{FileGroup, FileRow, groups};
 
 const PACKAGES: [&str; 3] = ["config-weaver", "weaver", "config-weaver-card"];
 
