@@ -23,7 +23,7 @@
 //! | `card_page` | `page`: the last report for browsers |
 //! | `copy_proof` | a copy that proves the operator after an upgrade |
 //! | `fat_file`, `node_lock`, `systemctl`, `timer_record`, `record_version` | what these share: writes to the boot partition, one change at a time, systemd, records |
-//! | `files`, `schemas` | paths and schemas for the documentation |
+//! | `files` | paths for the documentation |
 
 use std::io::Write as _;
 
@@ -68,7 +68,6 @@ mod repair;
 pub mod report;
 mod rounding;
 pub mod run;
-pub mod schemas;
 mod serving_report;
 pub(crate) mod slowness;
 pub mod systemctl;
