@@ -1,14 +1,7 @@
 //! `weaver-image budgets`: what `make soak` measured, as a table and pictures in docs/explanation/performance.md.
 //!
-//! - [`bars`]: a picture.
-//! - [`sizes`], [`time_line`]: the data of the two pictures.
-//!
 //! Each test leaves its rows, also where a budget is exceeded, which the table shows. Failure: a page without its two
 //! markers, or a run without rows, changes nothing.
-
-pub mod bars;
-pub mod sizes;
-pub mod time_line;
 
 use std::ffi::OsStr;
 use std::fs;

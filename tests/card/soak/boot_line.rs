@@ -1,10 +1,9 @@
 //! The first boot as a picture.
 
 use weaver_image::booted::counted_machine;
-use weaver_image::budgets::time_line;
 
-use super::OURS;
 use super::measured::draw;
+use super::{OURS, time_line};
 
 #[test]
 #[ignore = "needs the booted image: make soak"]

@@ -4,10 +4,10 @@ use std::fs;
 use std::process::Command;
 
 use weaver_image::boot::fat::Fat;
-use weaver_image::budgets::sizes::{self, PartSize};
 use weaver_image::build::disk::{FAT_START, ROOT_START};
 
 use super::measured::{Measured, draw, mib};
+use super::sizes::{self, PartSize};
 use crate::root::{Root, extract, image};
 
 const BUDGET: u64 = 400 << 20;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use weaver_image::booted::BOOTED;
-use weaver_image::budgets::bars::{self, Bar};
 use weaver_image::budgets::{self, FigureBudget, FigureRow};
+
+use super::bars::{self, Bar};
 
 pub struct Measured {
     name: &'static str,
