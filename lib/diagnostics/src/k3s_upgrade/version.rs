@@ -20,27 +20,11 @@ impl FromStr for Version {
     type Err = NoVersion;
 
     fn from_str(text: &str) -> Result<Self, NoVersion> {
-        let number = |text: &str| {
-            let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            if is_plain { text.parse().ok() } else { None }
-        };
-        // It becomes a part of an address.
-        let is_plain = |text: &str| {
-            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
-        };
-        let parse = || {
-            let (release, build) = text.strip_prefix('v')?.split_once('+')?;
-            let (numbers, candidate) = release.split_once('-').unwrap_or((release, "rc"));
-            let mut parts = numbers.split('.');
-            let (major, minor) = (number(parts.next()?)?, number(parts.next()?)?);
-            number(parts.next()?)?;
-            (parts.next().is_none() && is_plain(build) && is_plain(candidate)).then(|| Self {
-                text: text.to_owned(),
-                major,
-                minor,
-            })
-        };
-        parse().ok_or(NoVersion)
+        // It becomes a part of an address; semver takes nothing in it but letters, digits, dots, hyphens and `+`.
+        let parsed = text.strip_prefix('v').and_then(|text| semver::Version::parse(text).ok());
+        let parsed = parsed.filter(|parsed| !parsed.build.is_empty()).ok_or(NoVersion)?;
+        let number = |number: u64| u32::try_from(number).map_err(|_| NoVersion);
+        Ok(Self { text: text.to_owned(), major: number(parsed.major)?, minor: number(parsed.minor)? })
     }
 }
 
