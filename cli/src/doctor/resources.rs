@@ -36,31 +36,23 @@ trait TenantKind:
     fn observed(&self) -> Option<(Option<i64>, &[Condition])>;
 }
 
-impl TenantKind for ConfigMapSync {
-    const SHORT: &'static str = "cms";
-    const MORE: &'static str = "weaver sync explain";
+macro_rules! tenant_kinds {
+    ($($kind:ident $short:literal $more:literal;)*) => {
+        $(impl TenantKind for $kind {
+            const SHORT: &'static str = $short;
+            const MORE: &'static str = $more;
 
-    fn observed(&self) -> Option<(Option<i64>, &[Condition])> {
-        self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
-    }
+            fn observed(&self) -> Option<(Option<i64>, &[Condition])> {
+                self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
+            }
+        })*
+    };
 }
 
-impl TenantKind for ResourceSync {
-    const SHORT: &'static str = "rsync";
-    const MORE: &'static str = "weaver sync explain";
-
-    fn observed(&self) -> Option<(Option<i64>, &[Condition])> {
-        self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
-    }
-}
-
-impl TenantKind for ServiceToken {
-    const SHORT: &'static str = "svctok";
-    const MORE: &'static str = "kubectl describe servicetoken";
-
-    fn observed(&self) -> Option<(Option<i64>, &[Condition])> {
-        self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
-    }
+tenant_kinds! {
+    ConfigMapSync "cms" "weaver sync explain";
+    ResourceSync "rsync" "weaver sync explain";
+    ServiceToken "svctok" "kubectl describe servicetoken";
 }
 
 /// Those that need attention, in all namespaces or in one.
