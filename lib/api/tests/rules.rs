@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rules_table::{Judge, RuleCase, cases, read};
 use schema_judge::SchemaJudge;
 use serde_json::{Value, json};
-use weaver_api::validate::{SpecFault, secret_name_unchanged, validate, validate_resource, validate_token};
+use weaver_api::validate::{SpecFault, validate, validate_resource, validate_token};
 use weaver_api::{v1alpha1, v1beta1};
 
 /// Entries that only say what is accepted.
@@ -56,7 +56,10 @@ fn faults(case: &RuleCase, object: &Value) -> Vec<String> {
         let spec = read(object).spec.spec;
         let mut faults = validate_token(spec.as_ref()).err().unwrap_or_default();
         let before = case.from.as_ref().and_then(|object| read(object).spec.spec);
-        faults.extend(before.and_then(|before| secret_name_unchanged(&before, &spec?).err()));
+        // No pure rule sees both.
+        let is_renamed = before.zip(spec).is_some_and(|(before, now)| before.secret_name != now.secret_name);
+        let field = "spec.secretName".to_owned();
+        faults.extend(is_renamed.then(|| SpecFault::Broken { field, fault: "was changed".to_owned() }));
         faults
     };
     faults.iter().map(SpecFault::to_string).collect()

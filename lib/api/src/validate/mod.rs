@@ -30,6 +30,6 @@ pub use config_map_sync::validate;
 pub use fault::SpecFault;
 pub use generate::{ValidAccount, ValidGenerate};
 pub use resource_sync::{KindName, ValidResource, validate_resource};
-pub use service_token::{ValidServiceToken, secret_name_unchanged, validate_token};
+pub use service_token::{ValidServiceToken, validate_token};
 pub use token::ValidToken;
 pub use valid_sync::{CopyNames, Sources, ValidSync};

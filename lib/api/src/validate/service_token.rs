@@ -104,20 +104,6 @@ pub fn validate_token(spec: Option<&ServiceTokenSpec>) -> Result<ValidServiceTok
     })
 }
 
-/// Checks that a changed spec names the Secret as the one before did, or leaves the name out as that one did:
-/// else clients of the Secret would continue with a token that is not renewed.
-///
-/// # Errors
-/// If `spec.secretName` was changed, added or removed.
-pub fn secret_name_unchanged(before: &ServiceTokenSpec, after: &ServiceTokenSpec) -> Result<(), SpecFault> {
-    if before.secret_name == after.secret_name {
-        return Ok(());
-    }
-    let was = before.secret_name.as_deref().map_or_else(|| "absent".to_owned(), shown);
-    let fault = format!("cannot be changed, added or removed (it was {was}): make another ServiceToken");
-    Err(SpecFault::Broken { field: "spec.secretName".into(), fault })
-}
-
 #[cfg(test)]
 #[path = "service_token_tests.rs"]
 mod tests;

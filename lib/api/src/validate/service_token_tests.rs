@@ -118,18 +118,3 @@ fn numbers_at_the_ends_of_their_type_are_refused() {
         assert_eq!(faults(&spec(&json!({"renewAtPercent": percent}))).len(), 1, "{percent}");
     }
 }
-
-#[test]
-fn the_name_of_the_secret_cannot_be_changed_added_or_removed() {
-    let named = |name: Option<&str>| spec(&json!({"secretName": name}));
-    for (before, after, was) in
-        [(Some("a"), Some("b"), "\"a\""), (Some("a"), None, "\"a\""), (None, Some("a"), "absent")]
-    {
-        let fault = secret_name_unchanged(&named(before), &named(after)).unwrap_err().to_string();
-        let rule = "cannot be changed, added or removed";
-        assert_eq!(fault, format!("spec.secretName {rule} (it was {was}): make another ServiceToken"));
-    }
-    for same in [None, Some("a")] {
-        assert_eq!(secret_name_unchanged(&named(same), &named(same)), Ok(()));
-    }
-}
