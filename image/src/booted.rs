@@ -82,7 +82,6 @@ pub fn run(options: &BootedOptions) -> Result<ExitCode> {
 }
 
 /// A card as its owner would prepare it, for tests that boot one of their own.
-#[must_use]
 pub fn edits() -> Edits {
     Edits {
         weaver_toml: Some(WEAVER_TOML.to_owned()),

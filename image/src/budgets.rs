@@ -52,7 +52,6 @@ pub struct FigureBudget {
 
 impl FigureRow {
     /// Whether a budget is exceeded.
-    #[must_use]
     pub fn exceeds(&self) -> bool {
         self.budget.as_ref().is_some_and(|budget| !budget.kept)
     }

@@ -138,14 +138,12 @@ pub enum ProgramOrigin {
 
 impl ElfFacts {
     /// `AArch64, 64 bits, little-endian`, for messages.
-    #[must_use]
     pub fn processor(&self) -> String {
         let order = if self.little_endian { "little" } else { "big" };
         format!("{}, {} bits, {order}-endian", self.machine, self.bits)
     }
 
     /// Every reason against it; none: the card runs it.
-    #[must_use]
     pub fn faults(&self, origin: ProgramOrigin) -> Vec<ProgramFault> {
         if self.machine != "AArch64" || self.bits != 64 || !self.little_endian {
             // All other faults would follow from this and only hide it.

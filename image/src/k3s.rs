@@ -39,7 +39,6 @@ pub enum K3sChoice {
 
 impl K3sChoice {
     /// From the value of `K3S`; unset and empty are the same. A file called `testbed` is `./testbed`.
-    #[must_use]
     pub fn of(value: Option<&OsStr>) -> Self {
         match value {
             None => Self::Pinned,
@@ -63,7 +62,6 @@ pub enum Variant {
 
 impl Variant {
     /// `VARIANT_ID` of os-release and a part of the image's name; a release has none.
-    #[must_use]
     pub fn id(self) -> Option<&'static str> {
         match self {
             Self::Release => None,
@@ -73,7 +71,6 @@ impl Variant {
     }
 
     /// The name of an image that is no release, on the console and in Imager.
-    #[must_use]
     pub const fn spoken(self) -> Option<&'static str> {
         match self {
             Self::Release => None,

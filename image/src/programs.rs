@@ -102,7 +102,6 @@ impl Profile {
     }
 
     /// How large a stripped program may be, in bytes: less than this.
-    #[must_use]
     pub const fn budget(self) -> u64 {
         match self {
             Self::Release => 20 << 20,

@@ -74,7 +74,6 @@ const EXAMPLES: Examples = Examples { program: "weaver-node-agent", text: includ
 
 impl AgentArgs {
     /// Those of this process; exits where they are wrong, or help was requested.
-    #[must_use]
     pub fn of_process() -> Self {
         let matches = EXAMPLES.added(Self::command(), EXAMPLES.program).get_matches();
         let args = Self::from_arg_matches(&matches).and_then(Self::resolve);

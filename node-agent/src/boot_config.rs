@@ -65,7 +65,6 @@ pub(crate) const REMEMBERED: [&str; 2] = [pin::NODE_NAME, LAST_GOOD];
 const AFTER_K3S: [&str; 3] = [plan::AGENT_ROLE, plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE];
 
 /// Runs once and returns the exit code: 0, or 1 where something could not be written.
-#[must_use]
 pub fn run(args: &BootConfigArgs) -> u8 {
     let root = HostRoot::new(args.root.clone());
     let run = BootConfigRun {

@@ -48,7 +48,6 @@ const NO_TEXT: [&str; 10] = ["dtb", "dtbo", "elf", "dat", "img", "bin", "gz", "e
 const NO_TEXT_START: [&str; 4] = ["vmlinuz", "initrd", "initramfs", "System.map"];
 
 /// Reads them all; never fails: what cannot be read is recorded as such.
-#[must_use]
 pub fn read(root: &HostRoot) -> BootFiles {
     let extra = root.read(EXTRA_CMDLINE);
     let hook = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
@@ -143,7 +142,6 @@ fn left_by_firmware(root: &HostRoot, name: &str) -> Option<u32> {
 }
 
 /// Whether this boot is one on trial, where the firmware says.
-#[must_use]
 pub fn is_trial(root: &HostRoot) -> Option<bool> {
     left_by_firmware(root, "tryboot").map(|flag| flag != 0)
 }

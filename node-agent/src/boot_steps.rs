@@ -47,7 +47,6 @@ pub(crate) fn goes_on(seen: &[NodeBootStep], now: u64) -> bool {
 
 /// What a report shows after `before`, in the order of time. `system` is the machine as it is shown now: where it was
 /// started at another time, this is another boot.
-#[must_use]
 pub(crate) fn kept(
     before: &NodeReportStatus,
     system: Option<&NodeSystem>,

@@ -61,13 +61,11 @@ impl CheckResult {
 
 /// The host and the validity of k3s' configuration, with the owner's override
 /// applied. No network.
-#[must_use]
 pub fn preflight(host: &Host) -> Preflight {
     preflight_after(host, None)
 }
 
 /// The same after the host could not be made ready for a start without a network, for the reason given.
-#[must_use]
 pub fn preflight_after(host: &Host, not_ready: Option<&str>) -> Preflight {
     let (findings, effective) = judge_files(host, ServingStage::BeforeStart, not_ready);
     Preflight { findings: findings.finish(), effective }
@@ -133,7 +131,6 @@ impl CheckedFiles {
 
 /// Findings that change from one moment to the next, or may be no fault at all: for a user who asks, and not for the
 /// card's page.
-#[must_use]
 pub fn momentary(host: &Host) -> Vec<Finding> {
     let effective = host.effective();
     let (names, _) = serving::wanted(&effective.tls_san, ServingStage::Serving);
@@ -142,7 +139,6 @@ pub fn momentary(host: &Host) -> Vec<Finding> {
 }
 
 /// A measurement of the storage under k3s, which writes to it.
-#[must_use]
 pub fn card_speed(host: &Host) -> Finding {
     let effective = host.effective();
     storage::card_speed(&host.root.real(host.data_dir(&effective))).judge()

@@ -17,13 +17,11 @@ const ROUTE_PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(100);
 
 /// Whether the clock is set.
-#[must_use]
 pub fn is_synchronised(root: &HostRoot) -> bool {
     root.exists(CLOCK_MARK)
 }
 
 /// The same at this moment, to be judged.
-#[must_use]
 pub fn at_once(root: &HostRoot) -> ClockSync {
     if is_synchronised(root) { ClockSync::Set } else { ClockSync::NotSet }
 }

@@ -149,7 +149,6 @@ impl Host {
     }
 
     /// The role: whether this node joins a server.
-    #[must_use]
     pub fn role(&self) -> Role {
         k3s_files::role(&self.root)
     }
@@ -184,7 +183,6 @@ impl Host {
     }
 
     /// The directories in which a change is worth a check, as they really are.
-    #[must_use]
     pub fn all_watched_dirs(&self) -> Vec<PathBuf> {
         let effective = self.effective();
         self.watched_dirs(&effective)
@@ -221,7 +219,6 @@ impl Host {
     }
 
     /// k3s' name of this node; `None` where it is not known.
-    #[must_use]
     pub fn node_name(&self) -> Option<String> {
         if let Some(k3d) = self.k3d() {
             return k3d.node_name();

@@ -112,7 +112,6 @@ impl HostArgs {
     }
 
     /// How long to continue probing.
-    #[must_use]
     pub const fn probe_patience(&self) -> Duration {
         Duration::from_secs(self.probe_timeout)
     }

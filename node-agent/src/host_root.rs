@@ -46,19 +46,16 @@ pub enum ReadError {
 pub struct HostRoot(PathBuf);
 
 impl HostRoot {
-    #[must_use]
     pub const fn new(directory: PathBuf) -> Self {
         Self(directory)
     }
 
     /// The root of this machine; `None` for a directory that replaces one.
-    #[must_use]
     pub fn host(&self) -> Option<&Path> {
         (self.0 == Path::new("/")).then_some(&self.0)
     }
 
     /// The real path of a host path.
-    #[must_use]
     pub fn real(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
@@ -79,13 +76,11 @@ impl HostRoot {
     }
 
     /// The text of a file that may be missing or unreadable without harm.
-    #[must_use]
     pub fn read_if_possible(&self, path: impl AsRef<Path>) -> Option<TextFile> {
         self.read(path).ok().flatten()
     }
 
     /// The board's name; the device tree ends it with a NUL.
-    #[must_use]
     pub fn device_model(&self) -> Option<String> {
         let bytes = fs::read(self.real("/proc/device-tree/model")).ok()?;
         let text = String::from_utf8(bytes).ok()?;
@@ -113,14 +108,12 @@ impl HostRoot {
     }
 
     /// The board's serial number, sixteen hexadecimal digits in the device tree.
-    #[must_use]
     pub fn device_serial(&self) -> Option<u64> {
         let text = fs::read_to_string(self.real("/proc/device-tree/serial-number")).ok()?;
         u64::from_str_radix(text.trim_end_matches('\0').trim(), 16).ok()
     }
 
     /// Whether there is a file.
-    #[must_use]
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.real(path).exists()
     }
@@ -151,7 +144,6 @@ impl HostRoot {
     }
 
     /// Whether this process does not see what is at a path, because its unit hides it.
-    #[must_use]
     pub fn hides(&self, path: impl AsRef<Path>) -> bool {
         self.hidden_by(&self.real(path), LINKS).is_some()
     }
@@ -176,7 +168,6 @@ impl HostRoot {
         IN_ITS_PLACE.iter().any(|place| mount.root.contains(place)).then(|| directory.into())
     }
 
-    #[must_use]
     pub fn is_dir(&self, path: impl AsRef<Path>) -> bool {
         self.real(path).is_dir()
     }

@@ -15,13 +15,11 @@ use weaver_host::durable_file::{self, WriteError};
 use crate::report;
 
 /// Where the file is.
-#[must_use]
 pub fn path(runtime_dir: &Path) -> PathBuf {
     runtime_dir.join("k3s.blocked")
 }
 
 /// Whether it is there.
-#[must_use]
 pub fn exists(runtime_dir: &Path) -> bool {
     path(runtime_dir).exists()
 }
@@ -37,7 +35,6 @@ const LEFT_TO_K3S: [Code; 4] = [
 ];
 
 /// Which of these findings block the start of k3s.
-#[must_use]
 pub fn causes(findings: &[Finding]) -> Vec<Finding> {
     let blocks = |f: &&Finding| f.severity() == Severity::Fail && !LEFT_TO_K3S.contains(&f.code);
     findings.iter().filter(blocks).cloned().collect()

@@ -36,7 +36,6 @@ const SERVER_CA: &str = "server/tls/server-ca.crt";
 
 /// Whether the node joins a server, which serves no API, so there are no names to prove: as boot-config has
 /// noted; where it has not, by the unit that is there, since k3s' own installer may have made it an agent.
-#[must_use]
 pub fn role(root: &HostRoot) -> Role {
     let is_usable = |path: &Path| root.exists(path) && !is_masked(root, path);
     let has = |unit: &str| UNIT_DIRS.iter().any(|dir| is_usable(&Path::new(dir).join(unit)));
@@ -59,13 +58,11 @@ pub(crate) fn is_installed(root: &HostRoot) -> bool {
 }
 
 /// The configuration in force, problems of reading it among its findings. Without `unit`, the one that systemd loads.
-#[must_use]
 pub fn effective(root: &HostRoot, config: Option<&Path>, unit: Option<&Path>) -> Effective {
     effective_without(root, config, unit, None)
 }
 
 /// The same as [`effective`], one drop-in or file of the unit's environment left out.
-#[must_use]
 pub fn effective_without(
     root: &HostRoot,
     config: Option<&Path>,
@@ -232,7 +229,6 @@ fn unread(of: FileUse, path: &Path, error: &ReadError) -> Finding {
 }
 
 /// The file with the CA of the serving certificates.
-#[must_use]
 pub fn server_ca_path(data_dir: &Path) -> PathBuf {
     data_dir.join(SERVER_CA)
 }
@@ -271,7 +267,6 @@ pub(crate) fn trust_anchors(file: &TextFile) -> Result<RootCertStore, Box<Findin
 }
 
 /// What is wrong with the administrator's kubeconfig.
-#[must_use]
 pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
     let read = root.read(path);
     let hidden = match &read {

@@ -137,7 +137,6 @@ fn show(findings: &[weaver_diagnostics::finding::Finding], output: FindingsOutpu
 ///
 /// kube's client never logs, whatever the filter: its warning about an answer that it cannot parse repeats that answer,
 /// and answers contain tokens. We log its errors with more context.
-#[must_use]
 pub fn init_log() -> log::Sink {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
     let filter = match "kube_client::client=off".parse() {

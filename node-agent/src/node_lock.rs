@@ -122,7 +122,6 @@ impl NodeLock {
 }
 
 /// Whether a process does this now.
-#[must_use]
 pub fn runs(state_dir: &Path, what: &str) -> bool {
     let path = state_dir.join(NAME);
     let is_held =

@@ -51,7 +51,6 @@ pub enum Gate {
 }
 
 impl Gate {
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -74,7 +73,6 @@ pub struct Definitions {
 
 impl Definitions {
     /// The next state after a read, from the state `before`.
-    #[must_use]
     pub fn after(before: &Self, look: Result<(), Unseen>) -> Self {
         match look {
             Ok(()) => Self { installed: true, unanswered: false, reason: String::new() },
@@ -119,7 +117,6 @@ impl Report {
     }
 
     /// A gate that is shut because nothing was checked yet.
-    #[must_use]
     pub fn unchecked() -> Self {
         Self {
             node: None,

@@ -79,7 +79,6 @@ const RULES: [ConditionRule; 5] = [
 ];
 
 /// The status for these findings, after `before`.
-#[must_use]
 pub fn status(
     before: &NodeReportStatus,
     facts: &NodeFacts,
@@ -109,7 +108,6 @@ pub fn status(
 }
 
 /// Whether both have the same content, except for measurements.
-#[must_use]
 pub fn says_the_same(one: &NodeReportStatus, other: &NodeReportStatus) -> bool {
     let plain = |status: &NodeReportStatus| {
         let status = status.clone();
@@ -119,7 +117,6 @@ pub fn says_the_same(one: &NodeReportStatus, other: &NodeReportStatus) -> bool {
 }
 
 /// The same of findings as they are found.
-#[must_use]
 pub fn are_the_same(one: &[Finding], other: &[Finding]) -> bool {
     essence(by_code(one)) == essence(by_code(other))
 }
@@ -135,7 +132,6 @@ fn essence(mut findings: Vec<node_report::Finding>) -> Vec<node_report::Finding>
 /// A summary for a scheduler: `fail` or `warn` as the worst that was found; `unknown` where the memory controller or
 /// the names could not be judged; else `ok`. What no kernel reports, such as the power of a Pi on Debian's, is no lack
 /// of health.
-#[must_use]
 pub fn health(findings: &[Finding], conditions: &[Condition]) -> Severity {
     let worst = findings.iter().map(Finding::severity).max();
     let is_open = [MEMORY_CGROUP_ENABLED, SERVING_NAMES_COVERED].iter().any(|kind| {
@@ -260,14 +256,12 @@ pub struct VerdictChange {
 }
 
 /// The codes that are bad in a report, with the severity that is in it.
-#[must_use]
 pub fn severities(findings: &[node_report::Finding]) -> BTreeMap<String, node_report::Severity> {
     findings.iter().filter(|finding| is_bad(finding)).map(|f| (f.code.clone(), f.severity)).collect()
 }
 
 /// What has turned bad since it was last reported, and what is known to be gone; `known` is updated. What could not be
 /// checked is neither. A code that this version does not know came from another version and is dropped.
-#[must_use]
 pub fn news(
     known: &mut BTreeMap<String, node_report::Severity>,
     now: &[node_report::Finding],

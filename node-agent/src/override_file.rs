@@ -10,7 +10,6 @@ use crate::host_root::HostRoot;
 pub const NAME: &str = "weaver-override";
 
 /// The file in this boot directory, if there is one.
-#[must_use]
 pub fn read(root: &HostRoot, boot_dir: &Path) -> Overrides {
     let path = boot_dir.join(NAME);
     match root.read(&path) {

@@ -10,7 +10,6 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Why a record cannot be acted on, and what to do. It is `of` this, and `by` the version that wrote it, if it says
 /// so.
-#[must_use]
 pub fn unusable(path: &Path, of: &str, by: Option<&str>) -> UpgradeRefusal {
     let path = path.display();
     let discard = format!("move it away, which also discards the record of {of}");

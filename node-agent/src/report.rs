@@ -10,7 +10,6 @@ use weaver_diagnostics::{
 };
 
 /// The findings as a user reads them on a console, the worst last: that one stays on the screen.
-#[must_use]
 pub fn text(findings: &[Finding]) -> String {
     let mut sorted: Vec<_> = findings.iter().collect();
     sorted.sort_by_key(|finding| finding.severity());

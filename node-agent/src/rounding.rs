@@ -16,7 +16,6 @@ const SAME_BOOT: i64 = 90;
 const MINUTE: i64 = 60;
 
 /// The next values of a report that has shown `shown` so far; the same where nothing is news.
-#[must_use]
 pub fn rounded(shown: Option<&NodeSystem>, measured: &NodeSystem) -> NodeSystem {
     let none = NodeSystem::default();
     let shown = shown.unwrap_or(&none);

@@ -14,7 +14,6 @@ const MOST: usize = 128;
 const LONGEST: usize = 256;
 
 /// `None` where no certificate was seen: nothing is known then.
-#[must_use]
 pub(crate) fn of(check: &CheckResult) -> Option<NodeServing> {
     let certificate = check.certificate.as_ref()?;
     let name = |name: &str, configured, served| {

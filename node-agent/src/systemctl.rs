@@ -55,7 +55,6 @@ pub struct UnitState {
 
 impl UnitState {
     /// Whether there is, or may be, a process of the unit: such a unit is not touched.
-    #[must_use]
     pub fn may_run(&self) -> bool {
         !matches!(self.active.as_str(), "inactive" | "failed")
     }
@@ -77,7 +76,6 @@ pub struct Systemctl {
 }
 
 impl Systemctl {
-    #[must_use]
     pub const fn new(program: PathBuf) -> Self {
         Self { program, deadline: DEADLINE }
     }

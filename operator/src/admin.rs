@@ -49,7 +49,6 @@ pub struct Leads {
 
 impl Admin {
     /// For a process that does not lead yet.
-    #[must_use]
     pub fn new(metrics: Arc<Metrics>, health: ProcessHealth, fence: Fence) -> Self {
         Self { metrics, health, fence, work: Arc::default() }
     }
@@ -70,14 +69,12 @@ impl Admin {
         metrics_page::serve(address, "pass --metrics ADDR (WEAVER_METRICS), or `none`", pages).await;
     }
 
-    #[must_use]
     pub fn report(&self) -> HealthReport {
         let work = self.work.get().map(work);
         health::report(self.health.leadership(), self.health.loops(), work)
     }
 
     /// Does every loop come round? One that does not is named in the log.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         let report = self.report();
         if !report.alive {

@@ -92,7 +92,6 @@ const EXAMPLES: Examples = Examples { program: "weaver-operator", text: include_
 
 impl OperatorArgs {
     /// Those of this process; ends it where they are wrong, or ask for help.
-    #[must_use]
     pub fn of_process() -> Self {
         let matches = EXAMPLES.added(Self::command(), EXAMPLES.program).get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())

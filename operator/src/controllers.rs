@@ -114,7 +114,6 @@ pub struct OperatorWatches {
 
 impl OperatorWatches {
     /// Each lasts `length`, and is tried again forever.
-    #[must_use]
     pub fn new(client: Client, scope: OperatorScope, length: Duration, health: ProcessHealth) -> Self {
         Self { client, scope, length, health }
     }

@@ -42,7 +42,6 @@ pub struct WatchRequests {
 
 impl WatchRequests {
     /// For `path`, of what has this field.
-    #[must_use]
     pub fn of(path: String, field: Option<&str>) -> Self {
         let field = field.map(|field| format!("fieldSelector={}", field.replace('=', "%3D")));
         Self { path, field }
@@ -92,13 +91,11 @@ pub struct ProcessHealth {
 
 impl ProcessHealth {
     /// A loop that comes round within `bound`, beginning now.
-    #[must_use]
     pub fn heartbeat(&self, name: &str, bound: Duration) -> LoopHeartbeat {
         self.add(name.to_owned(), bound, None)
     }
 
     /// A watch, whose attempts are the requests that are `asked`.
-    #[must_use]
     pub fn watch(&self, name: String, bound: Duration, asked: WatchRequests) -> LoopHeartbeat {
         self.add(name, bound, Some(asked))
     }
@@ -120,12 +117,10 @@ impl ProcessHealth {
         *self.leadership.lock() = leadership;
     }
 
-    #[must_use]
     pub fn leadership(&self) -> Leadership {
         self.leadership.lock().clone()
     }
 
-    #[must_use]
     pub fn loops(&self) -> Vec<Loop> {
         let now = Instant::now();
         let age = |then: Instant| now.saturating_duration_since(then).as_secs();
@@ -222,7 +217,6 @@ pub struct HealthReport {
 }
 
 /// Builds the report; `work` is there once it is the leader.
-#[must_use]
 pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<LeaderReport>) -> HealthReport {
     let late = loops.iter().filter(|round| round.late).map(|round| {
         let Loop { name, attempt_seconds_ago: ago, bound_seconds: bound, .. } = round;

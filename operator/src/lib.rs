@@ -48,7 +48,6 @@ pub struct NeedsHuman(pub &'static str);
 /// kube's client is silent whatever is asked: its warning about an answer that it cannot parse repeats that
 /// answer, and answers contain tokens and content. Its errors are returned to us, with the context. Of its watchers
 /// only errors are logged: each refusal of a tenant's watch is a warning there, and is in the resource's `Authorized`.
-#[must_use]
 pub fn log_filter(asked: Option<&str>) -> EnvFilter {
     let filter =
         asked.and_then(|asked| EnvFilter::try_new(asked).ok()).unwrap_or_else(|| EnvFilter::new("info"));
@@ -61,7 +60,6 @@ pub fn log_filter(asked: Option<&str>) -> EnvFilter {
 
 /// Sent with every request, so that an audit log distinguishes ours from a user's, and two operators from each other.
 /// `process` is its name in the Lease.
-#[must_use]
 pub fn user_agent(process: &str) -> String {
     weaver_api::lease::program(env!("CARGO_PKG_VERSION"), process)
 }

@@ -328,7 +328,6 @@ impl Metrics {
     }
 
     /// Everything, with what was looked up just now.
-    #[must_use]
     pub fn text(&self, now: &Gauges) -> String {
         for (ready, count) in &now.resources {
             self.resources.get_or_create(&Ready { ready }).set(*count);

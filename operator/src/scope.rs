@@ -20,7 +20,6 @@ pub enum OperatorScope {
 
 impl OperatorScope {
     /// Is this namespace among them?
-    #[must_use]
     pub fn serves(&self, namespace: &str) -> bool {
         match self {
             Self::Everywhere => true,
@@ -29,7 +28,6 @@ impl OperatorScope {
     }
 
     /// Where to watch our kinds; `None`: everywhere at once.
-    #[must_use]
     pub fn resource_namespaces(&self) -> Vec<Option<String>> {
         match self {
             Self::Everywhere => vec![None],
@@ -39,7 +37,6 @@ impl OperatorScope {
 
     /// The same for namespaces themselves. The operator's own is always among them: it says whether everything
     /// is paused.
-    #[must_use]
     pub fn namespaces(&self) -> Vec<Option<String>> {
         let mut namespaces = self.resource_namespaces();
         if *self != Self::Everywhere && !self.serves(OPERATOR_NAMESPACE) {

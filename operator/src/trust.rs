@@ -30,7 +30,6 @@ pub struct TrustFile {
 
 impl TrustFile {
     /// Reads it; before it is used, so that no replacement is missed.
-    #[must_use]
     pub fn read(kubeconfig: Option<&Path>) -> Self {
         let path = kubeconfig.unwrap_or(Path::new(IN_A_POD)).to_owned();
         Self { text: std::fs::read(&path).ok(), path }

@@ -1,7 +1,5 @@
 //! A server of a test's own, and the node agent next to it, which starts the operator.
 
-#![allow(clippy::must_use_candidate, reason = "mostly run for what they do")]
-
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -246,14 +244,12 @@ pub fn send(pid: u64, signal: &str) {
 ///
 /// # Panics
 /// The report has none.
-#[must_use]
 pub fn finding<'a>(report: &'a Value, code: &str) -> &'a Value {
     let findings = report["findings"].as_array().unwrap();
     findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("no {code}: {report:#}"))
 }
 
 /// The operator's process of a report.
-#[must_use]
 pub fn pid(report: &Value) -> u64 {
     report["operator"]["pid"].as_u64().unwrap()
 }

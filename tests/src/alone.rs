@@ -50,7 +50,6 @@ impl OperatorProcess {
     }
 
     /// Starts the server's program with these arguments and these variables, and no others, as a container would.
-    #[must_use]
     pub fn contained(
         own: &OwnServer,
         name: &str,
@@ -64,7 +63,6 @@ impl OperatorProcess {
 
     /// The same, with the files that a kubelet mounts for an account; these lie in `account`. They are in their
     /// place in a mount namespace of this process only.
-    #[must_use]
     pub fn in_a_pod(
         own: &OwnServer,
         name: &str,
@@ -99,7 +97,6 @@ impl OperatorProcess {
         let _ = self.child.wait();
     }
 
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -134,7 +131,6 @@ impl OperatorProcess {
     }
 
     /// What it has logged.
-    #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
@@ -217,7 +213,6 @@ impl OwnOperator {
     }
 
     /// A world on this server.
-    #[must_use]
     pub fn world(&self, name: &str) -> World {
         World::on(self.own.client.clone(), name, self.own.logs())
     }

@@ -39,13 +39,11 @@ impl Deref for AuditEvents {
 
 impl Audit {
     /// The whole of it.
-    #[must_use]
     pub fn of(path: PathBuf) -> Self {
         Self::after(path, 0)
     }
 
     /// What is written from now on; what was before is of other tests.
-    #[must_use]
     pub fn from_now(path: PathBuf) -> Self {
         let end = length(&path);
         Self::after(path, end)
@@ -72,20 +70,17 @@ impl Audit {
     }
 
     /// How many of them the API server says it has done.
-    #[must_use]
     pub fn changes(&self, namespace: &str, verb: &str) -> usize {
         requests_in(&self.events(), namespace, verb).filter(|event| is_done(event)).count()
     }
 }
 
 /// Does the API server say that it has done it?
-#[must_use]
 pub fn is_done(event: &Value) -> bool {
     event["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300)
 }
 
 /// Of a log that is not there: nothing.
-#[must_use]
 pub fn length(log: &Path) -> u64 {
     log.metadata().map_or(0, |file| file.len())
 }
@@ -154,13 +149,11 @@ fn requests_in<'a>(events: &'a [Value], namespace: &str, verb: &str) -> impl Ite
 /// out, and so is what changes nothing: a token that was minted, a question about rights.
 ///
 /// One that wrote after another had begun to is a failure: two have written at once.
-#[must_use]
 pub fn writers_in_turn(audit: &Audit) -> Vec<String> {
     writers_with_late(audit, 0)
 }
 
 /// The same, where one was stopped with so many writes under way: these arrive at the API server when it wakes.
-#[must_use]
 pub fn writers_with_late(audit: &Audit, under_way: usize) -> Vec<String> {
     let mut late = 0;
     let events = audit.events();

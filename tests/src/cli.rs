@@ -15,7 +15,6 @@ use crate::world::given;
 
 /// Runs the server program's `kubectl` with this kubeconfig and nothing else of the user's; `home` is its home
 /// directory.
-#[must_use]
 pub fn kubectl(home: &Path, kubeconfig: &Path, arguments: &[&str]) -> std::process::Output {
     std::process::Command::new(ServerBinary::from_environment().unwrap().path)
         .arg("kubectl")
@@ -39,7 +38,6 @@ pub struct Said {
 
 impl Said {
     /// Standard output as JSON.
-    #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -51,7 +49,6 @@ impl Said {
 }
 
 /// A program next to `weaver`, as the administrator; nothing is typed into it.
-#[must_use]
 pub fn program(name: &str, arguments: &[&str]) -> Command {
     let path = given("WEAVER_TEST_BIN_DIR").join(name);
     assert!(path.exists(), "{} is not built: `cargo build --workspace --examples`", path.display());
@@ -67,13 +64,11 @@ fn prepared(path: &Path, arguments: &[&str]) -> Command {
 }
 
 /// `weaver` as the administrator of a server of the test's own.
-#[must_use]
 pub fn weaver_on(own: &OwnServer, arguments: &[&str]) -> Command {
     weaver_of(&this_release(), own, arguments)
 }
 
 /// The same of these programs.
-#[must_use]
 pub fn weaver_of(programs: &BuiltPrograms, own: &OwnServer, arguments: &[&str]) -> Command {
     let mut command = prepared(&programs.weaver().unwrap(), arguments);
     command.env("KUBECONFIG", own.server.kubeconfig());

@@ -38,7 +38,6 @@ pub struct Shown {
 
 impl Shown {
     /// This server as the only one of a cluster.
-    #[must_use]
     pub fn of(cluster: &str, server: &Server, names: &[&str]) -> Self {
         Self {
             cluster: cluster.to_owned(),
@@ -86,7 +85,6 @@ impl Shown {
 }
 
 impl FakeEngine {
-    #[must_use]
     pub fn start(dir: &Path) -> Self {
         let socket = dir.join("docker.sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -102,7 +100,6 @@ impl FakeEngine {
         Self { socket, shown }
     }
 
-    #[must_use]
     pub fn url(&self) -> String {
         format!("unix://{}", self.socket.display())
     }

@@ -23,7 +23,6 @@ pub struct Family {
 }
 
 /// All samples of a page; a line that is none ends the test.
-#[must_use]
 pub fn samples(page: &str) -> Vec<Sample> {
     page.lines().filter(|line| !line.starts_with('#')).map(sample).collect()
 }
@@ -39,7 +38,6 @@ fn sample(line: &str) -> Sample {
 }
 
 /// What a page declares, in its order.
-#[must_use]
 pub fn families(page: &str) -> Vec<Family> {
     let samples = samples(page);
     let line = |what: &str| {

@@ -12,7 +12,6 @@ use crate::tenant::ACCOUNT;
 use crate::world::{World, eventually};
 
 /// The spec of so many accounts `bot-1`, …, with the keys `001`, ….
-#[must_use]
 pub fn bots(count: usize) -> Value {
     json!({
         "writer": {"serviceAccount": {"name": ACCOUNT}},
@@ -52,7 +51,6 @@ pub async fn there_are(world: &World, team: &str, count: usize) {
 }
 
 /// Who has asked for `verb` on the accounts `bot-…` of `team`, or on their tokens, and got it.
-#[must_use]
 pub fn askers(world: &World, team: &str, verb: &str, subresource: Option<&str>) -> BTreeSet<String> {
     let events = world.audit.events();
     let of_interest = events.iter().filter(|event| {

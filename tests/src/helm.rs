@@ -6,7 +6,6 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 /// The program, which `make test` provides once per machine (tests/devstack/tools.sh).
-#[must_use]
 pub fn program() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"), PathBuf::from);
@@ -23,20 +22,17 @@ pub fn program() -> PathBuf {
 }
 
 /// The chart of this repository.
-#[must_use]
 pub fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart")
 }
 
 /// The files of values that the chart is tried with.
-#[must_use]
 pub fn fixtures() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/chart")).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
 /// A command of Helm in our namespace, which keeps its own files in this directory.
-#[must_use]
 pub fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(arguments).args(["--namespace", weaver_api::OPERATOR_NAMESPACE]).stdin(Stdio::null());
@@ -47,7 +43,6 @@ pub fn command(home: &Path, arguments: &[&str]) -> Command {
 }
 
 /// What it printed, if it ended well.
-#[must_use]
 pub fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
@@ -55,7 +50,6 @@ pub fn said(output: &Output) -> String {
 }
 
 /// The objects that the chart is with these flags, hooks included.
-#[must_use]
 pub fn objects(home: &Path, flags: &[&str]) -> Vec<Value> {
     let chart = chart();
     let mut command = command(home, &["template", "config-weaver", chart.to_str().unwrap()]);

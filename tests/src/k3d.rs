@@ -24,7 +24,6 @@ pub struct TestCluster<'a> {
 
 impl RealK3d {
     /// The one that `make test K3D=DIR` names.
-    #[must_use]
     pub fn given() -> Self {
         let dir = given("K3D").canonicalize().expect("K3D names a directory");
         for name in ["docker.sock", "k3d"] {
@@ -33,24 +32,20 @@ impl RealK3d {
         Self { dir }
     }
 
-    #[must_use]
     pub fn docker_host(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
-    #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.dir.join("docker.sock")
     }
 
     /// `PATH` with its programs in front.
-    #[must_use]
     pub fn path(&self) -> OsString {
         path_with(&self.dir)
     }
 
     /// Runs k3d; whether it succeeded, and what it said.
-    #[must_use]
     pub fn run(&self, arguments: &[&str]) -> (bool, String) {
         let mut k3d = Command::new(self.dir.join("k3d"));
         k3d.args(arguments).env("DOCKER_HOST", self.docker_host()).env("PATH", self.path());
@@ -68,7 +63,6 @@ impl RealK3d {
 
     /// Creates a cluster by the file that `weaver k3d config` writes into `dir`.
     #[track_caller]
-    #[must_use]
     pub fn cluster(&self, dir: &Path, name: &str, serving: &str, port: u16) -> TestCluster<'_> {
         let name = format!("{name}-{}", std::process::id());
         let mut weaver = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"));
@@ -88,7 +82,6 @@ impl RealK3d {
 
 impl TestCluster<'_> {
     /// As the agent chooses it.
-    #[must_use]
     pub fn chosen(&self) -> String {
         format!("k3d:{}", self.name)
     }

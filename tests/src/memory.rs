@@ -9,7 +9,6 @@ pub struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    #[must_use]
     pub fn of(pid: u32) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
         let field = |name: &str| {

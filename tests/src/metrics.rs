@@ -61,19 +61,16 @@ impl ReportedMetrics {
     }
 
     /// One series, by its name and labels as they are written; 0 if it is not exported.
-    #[must_use]
     pub fn value(&self, series: &str) -> u64 {
         self.0.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok()).unwrap_or_default()
     }
 
     /// The sum of a counter over all its labels.
-    #[must_use]
     pub fn sum(&self, counter: &str) -> u64 {
         self.series(counter).map(|(_, value)| value).sum()
     }
 
     /// Requests to the API server by method, `watch` counted separately.
-    #[must_use]
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let mut by_method = BTreeMap::new();
         for (labels, value) in self.series("weaver_requests_total") {

@@ -49,24 +49,20 @@ struct Group {
 }
 
 /// A file of the repository.
-#[must_use]
 pub fn file(path: &str) -> String {
     std::fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-#[must_use]
 pub fn alerts() -> Vec<Alert> {
     let rules: Rules = serde_saphyr::from_str(&file("deploy/monitoring/alerts.yaml")).unwrap();
     rules.groups.into_iter().flat_map(|group| group.rules).collect()
 }
 
-#[must_use]
 pub fn dashboard() -> Value {
     serde_json::from_str(&file("deploy/monitoring/dashboard.json")).unwrap()
 }
 
 /// Expressions of all panels, with the title of each.
-#[must_use]
 pub fn panels(dashboard: &Value) -> Vec<(String, String)> {
     let panels = dashboard["panels"].as_array().unwrap();
     let expressions = panels.iter().flat_map(|panel| {
@@ -81,7 +77,6 @@ pub fn panels(dashboard: &Value) -> Vec<(String, String)> {
 }
 
 /// Metrics of an operator that has had every answer to every request.
-#[must_use]
 pub fn operator_page() -> String {
     let metrics = Metrics::default();
     let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD];
@@ -109,7 +104,6 @@ fn zero(values: &[&'static str]) -> Vec<(&'static str, i64)> {
 }
 
 /// Metrics of a node agent that has found everything.
-#[must_use]
 pub fn agent_page() -> String {
     let severities = [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail];
     let of = |code: &Code| severities.map(|severity| Finding::new(*code, "").milder(severity));

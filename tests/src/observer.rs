@@ -49,7 +49,6 @@ pub struct AlertObserver {
 }
 
 impl AlertObserver {
-    #[must_use]
     pub fn new(alerts: &'static [&'static str]) -> Self {
         Self { alerts, fired: BTreeSet::new() }
     }

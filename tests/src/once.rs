@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use crate::poll::given;
 
 /// The path that `make` is given by the first test, and where all others find what it made; not to be changed.
-#[must_use]
 pub fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     // In memory, with a short path, and removed with the shared server, which does not look at it.
     let dir = given("WEAVER_TEST_DIR").join("data").canonicalize().unwrap().join("once").join(name);

@@ -50,13 +50,11 @@ pub struct OwnWebhook {
 }
 
 /// The programs and manifests of this checkout.
-#[must_use]
 pub fn this_release() -> BuiltPrograms {
     of_checkout(&given("WEAVER_TEST_BIN_DIR"))
 }
 
 /// Those that `make test-skew PREVIOUS=DIR` names.
-#[must_use]
 pub fn another_release() -> BuiltPrograms {
     let dir = given("WEAVER_TEST_PREVIOUS_DIR");
     BuiltPrograms::find(Some(&dir.join("bin")), &dir).unwrap()
@@ -119,19 +117,16 @@ impl OwnServer {
     }
 
     /// A directory that is deleted with the server.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
     /// Where a world on this server is judged by; the operator's log lies next to the server's.
-    #[must_use]
     pub fn logs(&self) -> Logs {
         Logs { audit: self.audit(), programs: vec![(self.dir.path().join("operator.log"), 0)] }
     }
 
     /// All that this server was asked.
-    #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::of(self.server.layout().audit_log())
     }
@@ -173,7 +168,6 @@ impl OwnServer {
     }
 
     /// The way to the server that begins at this address.
-    #[must_use]
     pub fn cluster_at(&self, address: SocketAddr) -> Cluster {
         let kubeconfig = Kubeconfig::read_from(self.server.kubeconfig()).unwrap();
         let cluster = kubeconfig.clusters.into_iter().find_map(|named| named.cluster).unwrap();
@@ -191,7 +185,6 @@ impl OwnServer {
     }
 
     /// Runs kubectl as the administrator; what it printed.
-    #[allow(clippy::must_use_candidate, reason = "mostly run for what it does")]
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let output = Command::new(&self.server.binary().path)
             .arg("kubectl")
@@ -225,7 +218,6 @@ impl OwnServer {
 
 impl OwnWebhook {
     /// Its address for the installer.
-    #[must_use]
     pub fn address(&self) -> installer::Webhook {
         installer::Webhook {
             service: None,
@@ -265,7 +257,6 @@ impl OwnWebhook {
     }
 
     /// Its process.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it was started").id()
     }
@@ -287,7 +278,6 @@ impl OwnWebhook {
     }
 
     /// What it has logged.
-    #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }

@@ -50,7 +50,6 @@ pub async fn start(own: &OwnServer, name: &str, pod: &PodSpec, instead: &[(&str,
 }
 
 /// The one container of a pod.
-#[must_use]
 pub fn container(pod: &PodSpec) -> &Container {
     assert_eq!(pod.containers.len(), 1);
     &pod.containers[0]

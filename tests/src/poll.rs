@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 pub const SOON: Duration = Duration::from_secs(90);
 
 /// Reads a variable that `weaver-devstack with-server` sets.
-#[must_use]
 pub fn given(variable: &str) -> PathBuf {
     std::env::var_os(variable)
         .unwrap_or_else(|| panic!("{variable} is not set: run this through `make test`"))

@@ -15,7 +15,6 @@ use crate::monitoring::alerts;
 use crate::tools;
 
 /// Runs it in `deploy/monitoring`: whether it is content, and what it prints.
-#[must_use]
 pub fn run(arguments: &[&str], test: Option<&Path>) -> (bool, String) {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/monitoring");
     let output = Command::new(tools::path("promtool/promtool"))
@@ -29,7 +28,6 @@ pub fn run(arguments: &[&str], test: Option<&Path>) -> (bool, String) {
 }
 
 /// Does this alert fire on what came between two scrapes, if it lasts?
-#[must_use]
 pub fn fires(alert: &str, before: &[Sample], now: &[Sample]) -> bool {
     let rule = alerts().into_iter().find(|rule| rule.alert == alert);
     let rule = rule.unwrap_or_else(|| panic!("there is no alert {alert}"));

@@ -59,7 +59,6 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    #[must_use]
     pub fn none() -> Self {
         let nothing: Hook = Arc::new(|_, _| Box::pin(std::future::ready(())));
         let frozen: Frozen = Arc::new(|_| Arc::default());
@@ -111,7 +110,6 @@ impl Proxy {
     }
 
     /// The cluster of a kubeconfig for connections through it.
-    #[must_use]
     pub fn cluster(&self) -> Cluster {
         Cluster {
             server: Some(format!("https://{}", self.address)),

@@ -19,7 +19,6 @@ pub struct RbacRight {
 }
 
 /// All rights of the manifest, one by one.
-#[must_use]
 pub fn granted() -> Vec<RbacRight> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(MANIFEST).unwrap();
     let mut rights = Vec::new();
@@ -59,7 +58,6 @@ fn one_by_one(namespace: Option<&str>, rules: Vec<PolicyRule>) -> Vec<RbacRight>
 
 impl RbacRight {
     /// Does this rule allow the request of an audit event?
-    #[must_use]
     pub fn covers(&self, event: &Value) -> bool {
         let asked = &event["objectRef"];
         let word = |field: &str| asked[field].as_str().unwrap_or_default();

@@ -40,7 +40,6 @@ async fn install(own: &OwnServer, programs: &BuiltPrograms) -> Said {
 }
 
 /// What is stored of our resources: spec, finalizers and uid at both versions, in the order of their names.
-#[must_use]
 pub fn stored(own: &OwnServer) -> Vec<Value> {
     let mut all = Vec::new();
     for kind in ["configmapsyncs", "servicetokens"] {

@@ -11,7 +11,6 @@ use crate::tenant::{ACCOUNT, TARGET};
 use crate::world::{World, eventually};
 
 /// Objects of this kind in a namespace.
-#[must_use]
 pub fn objects(
     world: &World,
     version: &str,
@@ -26,13 +25,11 @@ pub fn objects(
 }
 
 /// The `ResourceSync`s of a namespace.
-#[must_use]
 pub fn syncs(world: &World, team: &str) -> Api<ResourceSync> {
     Api::namespaced(world.client.clone(), team)
 }
 
 /// Copies the object `name` of this kind from the tenant's namespace to `targets`.
-#[must_use]
 pub fn spec(team: &str, version: &str, kind: &str, name: &str, targets: &[&str]) -> Value {
     json!({
         "serviceAccount": {"name": ACCOUNT},

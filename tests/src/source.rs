@@ -1,7 +1,6 @@
 //! What a Rust source says: read as text, well enough for sources of our own.
 
 /// The source without its unit tests.
-#[must_use]
 pub fn code(source: &str) -> &str {
     source.split("#[cfg(test)]").next().unwrap_or_default()
 }

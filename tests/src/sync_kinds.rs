@@ -24,7 +24,6 @@ impl SyncedKind {
     pub const BOTH: [Self; 2] = [Self::ConfigMap, Self::Gadget];
 
     /// The kind that is copied, as the programs name it.
-    #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMap",
@@ -33,7 +32,6 @@ impl SyncedKind {
     }
 
     /// The same in the plural, as missing rights name it.
-    #[must_use]
     pub fn several(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMaps",
@@ -42,7 +40,6 @@ impl SyncedKind {
     }
 
     /// Its page in `weaver ui`, below the prefix.
-    #[must_use]
     pub fn page(self, team: &str) -> String {
         match self {
             Self::ConfigMap => format!("syncs/{team}/sync"),
@@ -51,7 +48,6 @@ impl SyncedKind {
     }
 
     /// A field of the object, as a diff names it.
-    #[must_use]
     pub fn field(self, name: &str) -> String {
         match self {
             Self::ConfigMap => format!("data.{name}"),
@@ -60,7 +56,6 @@ impl SyncedKind {
     }
 
     /// The kind of the sync.
-    #[must_use]
     pub fn of_sync(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMapSync",
@@ -69,7 +64,6 @@ impl SyncedKind {
     }
 
     /// Flags of `weaver sync create` for it.
-    #[must_use]
     pub fn flags(self) -> &'static [&'static str] {
         match self {
             Self::ConfigMap => &[],
@@ -113,7 +107,6 @@ impl SyncedKind {
     }
 
     /// The usual spec: the source to `targets`.
-    #[must_use]
     pub fn spec(self, world: &World, team: &str, targets: &[&str]) -> Value {
         match self {
             Self::ConfigMap => world.spec(team, targets),

@@ -22,7 +22,6 @@ pub struct Systemd {
 
 impl Systemd {
     /// Answers for this server in `dir`, for as long as the test's process lives.
-    #[must_use]
     pub fn of(server: &Arc<Mutex<Server>>, dir: &Path) -> Self {
         let systemd = Self { dir: dir.to_owned() };
         fs::write(systemd.systemctl(), SYSTEMCTL).unwrap();
@@ -48,13 +47,11 @@ impl Systemd {
         systemd
     }
 
-    #[must_use]
     pub fn systemctl(&self) -> PathBuf {
         self.dir.join("systemctl")
     }
 
     /// What was asked to be changed since the last time.
-    #[must_use]
     pub fn calls(&self) -> String {
         let calls = fs::read_to_string(self.dir.join("calls")).unwrap_or_default();
         let _ = fs::remove_file(self.dir.join("calls"));

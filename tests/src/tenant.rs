@@ -64,7 +64,6 @@ impl World {
     }
 
     /// The usual spec: `settings` of the tenant's namespace to `targets`.
-    #[must_use]
     pub fn spec(&self, team: &str, targets: &[&str]) -> Value {
         json!({
             "serviceAccount": {"name": ACCOUNT},
@@ -74,7 +73,6 @@ impl World {
     }
 
     /// The same at v1alpha1.
-    #[must_use]
     pub fn old_spec(&self, team: &str, targets: &[&str]) -> Value {
         json!({
             "serviceAccount": {"name": ACCOUNT},

@@ -25,7 +25,6 @@ pub struct Far(OwnedFd);
 
 impl Far {
     /// A stream of a program.
-    #[must_use]
     pub fn stream(&self) -> Stdio {
         self.0.try_clone().unwrap().into()
     }
@@ -33,7 +32,6 @@ impl Far {
 
 impl Terminal {
     /// A terminal of this size; 0 is one that says none.
-    #[must_use]
     pub fn open(rows: u16, columns: u16) -> (Self, Far) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let ends = openpty(&size, None).unwrap();
@@ -54,13 +52,11 @@ impl Terminal {
     }
 
     /// What is on the screen.
-    #[must_use]
     pub fn screen(&self) -> String {
         self.seen.lock().unwrap().parser.screen().contents()
     }
 
     /// What is on the screen when all programs have ended, and all that was written.
-    #[must_use]
     pub fn end(self) -> (String, String) {
         self.reader.join().unwrap();
         let seen = self.seen.lock().unwrap();

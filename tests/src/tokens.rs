@@ -61,13 +61,11 @@ impl World {
     }
 
     /// The accounts of a namespace.
-    #[must_use]
     pub fn accounts(&self, team: &str) -> Api<ServiceAccount> {
         Api::namespaced(self.client.clone(), team)
     }
 
     /// The `ServiceToken`s of a namespace.
-    #[must_use]
     pub fn service_tokens(&self, team: &str) -> Api<ServiceToken> {
         Api::namespaced(self.client.clone(), team)
     }
@@ -170,7 +168,6 @@ impl World {
 }
 
 /// The usual spec: these tokens, as `(key, account)`.
-#[must_use]
 pub fn spec(tokens: &[(&str, &str)]) -> Value {
     let token = |(key, account): &(&str, &str)| json!({"key": key, "serviceAccount": {"name": account}});
     json!({
@@ -180,7 +177,6 @@ pub fn spec(tokens: &[(&str, &str)]) -> Value {
 }
 
 /// The name that a ServiceAccount has as a user.
-#[must_use]
 pub fn user(team: &str, account: &str) -> String {
     format!("system:serviceaccount:{team}:{account}")
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 /// Where this one is.
-#[must_use]
 pub fn path(name: &str) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"), PathBuf::from);

@@ -21,7 +21,6 @@ pub struct Answer {
 
 impl Answer {
     /// The value of a header, empty without one.
-    #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
     }
@@ -83,7 +82,6 @@ impl Ui {
 
     /// The most memory that the program has had, in KiB, without the pages of its file: most of them are of a build that
     /// is not optimised, and the kernel maps as many as it likes.
-    #[must_use]
     pub fn peak_kib(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id().unwrap());
         let status = std::fs::read_to_string(path).unwrap();
@@ -100,7 +98,6 @@ impl Ui {
     }
 
     /// Path and query of the address that was printed.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("{}?{}", self.prefix, self.token)
     }
@@ -163,7 +160,6 @@ impl Ui {
 }
 
 /// What a page that asks for a confirmation has its form send.
-#[must_use]
 pub fn confirmation(page: &str) -> &str {
     let (_, rest) = page.split_once("name=\"confirmation\" value=\"").unwrap_or_else(|| panic!("{page}"));
     rest.split('"').next().unwrap()

@@ -83,7 +83,6 @@ impl Link {
     }
 
     /// How many connections there were.
-    #[must_use]
     pub fn connections(&self) -> u64 {
         self.state.connections.load(Ordering::SeqCst)
     }

@@ -44,7 +44,6 @@ pub struct Logs {
 }
 
 /// Runs `weaver` as the administrator of the shared server: did it end well, and what it said.
-#[must_use]
 pub fn weaver(arguments: &[&str]) -> (bool, String) {
     let done = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
         .args(arguments)
@@ -77,7 +76,6 @@ impl World {
     }
 
     /// A world on a server of the test's own.
-    #[must_use]
     pub fn on(client: Client, name: &str, logs: Logs) -> Self {
         let unique = RandomState::new().hash_one(name) >> 32;
         let short: String = name.chars().take(30).collect();
@@ -94,7 +92,6 @@ impl World {
     }
 
     /// The full name of a namespace of this world, which need not exist.
-    #[must_use]
     pub fn name(&self, short: &str) -> String {
         format!("{}-{short}", self.prefix)
     }
@@ -122,7 +119,6 @@ impl World {
     }
 
     /// A selector of all namespaces of this world, and of no other.
-    #[must_use]
     pub fn selector(&self) -> Value {
         serde_json::json!({"matchLabels": {WORLD: self.prefix}})
     }
@@ -135,25 +131,21 @@ impl World {
     }
 
     /// The `ConfigMap`s of a namespace.
-    #[must_use]
     pub fn config_maps(&self, namespace: &str) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
     /// The `Secret`s of a namespace.
-    #[must_use]
     pub fn secrets(&self, namespace: &str) -> Api<Secret> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
     /// The `ConfigMapSync`s of a namespace.
-    #[must_use]
     pub fn syncs(&self, namespace: &str) -> Api<ConfigMapSync> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
     /// The same at the deprecated version.
-    #[must_use]
     pub fn old_syncs(&self, namespace: &str) -> Api<v1alpha1::ConfigMapSync> {
         Api::namespaced(self.client.clone(), namespace)
     }

@@ -21,7 +21,6 @@ pub enum Board {
 
 impl Board {
     /// Model filters of config.txt that apply to this board.
-    #[must_use]
     pub fn filters(self) -> &'static [&'static str] {
         match self {
             Self::Pi3 => &["pi3"],
@@ -33,7 +32,6 @@ impl Board {
     }
 
     /// `/proc/device-tree/model`, with the revision that the firmware adds.
-    #[must_use]
     pub fn model(self) -> &'static str {
         match self {
             Self::Pi3 => "Raspberry Pi 3 Model B Rev 1.2",
@@ -46,7 +44,6 @@ impl Board {
 
     /// Device trees that the firmware looks for, best first: upstream's names come first where config.txt says
     /// `upstream_kernel=1`.
-    #[must_use]
     pub fn device_trees(self, upstream: bool) -> &'static [&'static str] {
         match (self, upstream) {
             (Self::Pi3, true) => &["bcm2837-rpi-3-b.dtb", "bcm2710-rpi-3-b.dtb"],
@@ -61,13 +58,11 @@ impl Board {
 
     /// Whether the processor starts in 64-bit mode when config.txt does not say.
     /// <https://www.raspberrypi.com/documentation/computers/config_txt.html#arm_64bit>
-    #[must_use]
     pub fn starts_64bit(self) -> bool {
         self != Self::Pi3
     }
 
     /// The kernel when config.txt names none.
-    #[must_use]
     pub fn default_kernels(self) -> &'static [&'static str] {
         if self == Self::Pi5 { &["kernel_2712.img", "kernel8.img"] } else { &["kernel8.img"] }
     }
@@ -75,7 +70,6 @@ impl Board {
     /// What the firmware puts in front of the content of cmdline.txt, shortened
     /// to one of each kind; `/proc/cmdline` of a Pi shows more of them.
     /// <https://www.raspberrypi.com/documentation/computers/configuration.html#kernel-command-line-cmdline-txt>
-    #[must_use]
     pub fn firmware_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Pi3 => &[

@@ -127,30 +127,25 @@ impl Card {
     }
 
     /// The directory that it is in.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.slot.path()
     }
 
-    #[must_use]
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }
 
     /// Where the boot partition is.
-    #[must_use]
     pub fn boot(&self) -> Partition {
         self.boot
     }
 
     /// The key that opens the guest.
-    #[must_use]
     pub fn key(&self) -> &SshKey {
         &self.key
     }
 
     /// Whether it was made now.
-    #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }

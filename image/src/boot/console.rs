@@ -10,13 +10,11 @@ use std::path::Path;
 const SHOWN: usize = 30;
 
 /// All of it, as plain text.
-#[must_use]
 pub fn text(log: &Path) -> String {
     plain(&String::from_utf8_lossy(&fs::read(log).unwrap_or_default()))
 }
 
 /// Its last lines, for an error.
-#[must_use]
 pub fn last_lines(log: &Path) -> String {
     let text = text(log);
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -29,7 +27,6 @@ pub fn last_lines(log: &Path) -> String {
 
 /// Whether the guest's last words ask the firmware for a start on trial: the kernel's own line of its restart, with the
 /// flag that Raspberry Pi's driver of the firmware looks for.
-#[must_use]
 pub fn asks_for_trial(text: &str) -> bool {
     let last = text.lines().rev().find_map(|line| line.split_once("reboot: "));
     last.is_some_and(|(_, said)| {

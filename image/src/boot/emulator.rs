@@ -47,7 +47,6 @@ impl Emulator {
     }
 
     /// A command that starts QEMU so that it does not outlive its starter.
-    #[must_use]
     pub fn command() -> Command {
         let mut command = programs::command("setpriv");
         // TERM, so that QEMU restores the terminal.
@@ -55,7 +54,6 @@ impl Emulator {
         command
     }
 
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -19,12 +19,10 @@ pub struct Fat {
 
 impl Fat {
     /// The file system in `path`, which begins at its first byte.
-    #[must_use]
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

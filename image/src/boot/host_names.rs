@@ -35,7 +35,6 @@ impl HostNames {
     }
 
     /// The arguments in front of a command that needs the names.
-    #[must_use]
     pub fn args(&self) -> Vec<String> {
         let root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
         let map = if root { &[][..] } else { &["--map-root-user"] };
@@ -45,7 +44,6 @@ impl HostNames {
     }
 
     /// A command that finds the names.
-    #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let args = self.args();
         let mut command = programs::command("unshare");

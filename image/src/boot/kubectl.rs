@@ -60,7 +60,6 @@ pub fn program() -> Result<Vec<String>> {
 }
 
 /// What a user types on the Pi for a kubeconfig of the laptop.
-#[must_use]
 pub fn export_command(name: &str, port: u16) -> String {
     format!("weaver kubeconfig export {name} --port {port}")
 }

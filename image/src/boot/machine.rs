@@ -111,30 +111,25 @@ impl Machine {
     }
 
     /// What the firmware did, one line each.
-    #[must_use]
     pub fn steps(&self) -> &[String] {
         &self.stage.played.steps
     }
 
     /// Forwarded ports on 127.0.0.1.
-    #[must_use]
     pub fn ports(&self) -> ForwardedPorts {
         self.running.ports
     }
 
     /// The card that it was started from.
-    #[must_use]
     pub fn card(&self) -> &Card {
         &self.card
     }
 
     /// The content of its card. Of a running machine, not all is in it.
-    #[must_use]
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }
 
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.running.emulator.pid()
     }
@@ -144,13 +139,11 @@ impl Machine {
     }
 
     /// Where the console is written to.
-    #[must_use]
     pub fn console_log(&self) -> PathBuf {
         self.dir.path().join("console.log")
     }
 
     /// What the console shows since power-on or restore.
-    #[must_use]
     pub fn console(&self) -> String {
         console::text(&self.console_log())
     }

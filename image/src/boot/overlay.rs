@@ -50,12 +50,10 @@ impl Overlay {
     }
 
     /// One that is there already.
-    #[must_use]
     pub fn open(path: &Path, boot: Partition) -> Self {
         Self { path: path.to_owned(), boot }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

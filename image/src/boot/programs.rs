@@ -37,7 +37,6 @@ pub fn run(command: &mut Command) -> Result<Vec<u8>> {
 }
 
 /// Why a program did not start, and what to install.
-#[must_use]
 pub fn not_started(command: &Command, error: io::Error) -> anyhow::Error {
     let name = name(command);
     match (error.kind(), package(&name)) {

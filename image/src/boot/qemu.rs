@@ -109,7 +109,6 @@ pub struct QemuStart<'a> {
 }
 
 /// `virt`: processors and memory. With `dump`, QEMU writes its device tree there and ends.
-#[must_use]
 pub fn virt_arguments(hardware: &EmulatedHardware, dump: Option<&Path>) -> Vec<OsString> {
     let mut board = OsString::from("virt");
     if let Some(to) = dump {
@@ -125,7 +124,6 @@ pub fn virt_arguments(hardware: &EmulatedHardware, dump: Option<&Path>) -> Vec<O
 }
 
 /// All arguments of QEMU's.
-#[must_use]
 pub fn arguments(start: &QemuStart<'_>) -> Vec<OsString> {
     let mut words = match start.hardware.machine {
         Emulated::Virt => virt_arguments(start.hardware, None),

@@ -45,7 +45,6 @@ impl MachineSnapshot {
     }
 
     /// Its card, for measuring.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.overlay.path()
     }

@@ -59,7 +59,6 @@ impl SshKey {
     }
 
     /// The arguments of an ssh command to the guest behind `port`.
-    #[must_use]
     pub fn args(&self, port: u16) -> Vec<String> {
         let mut args = vec!["ssh".to_owned(), "-F".to_owned(), "/dev/null".to_owned()];
         for option in [
@@ -117,7 +116,6 @@ fn shared_connection(port: u16) -> impl Iterator<Item = String> {
 }
 
 /// One word of a shell.
-#[must_use]
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

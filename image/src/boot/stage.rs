@@ -37,7 +37,6 @@ impl Setup {
     /// Both processors take turns, and each instruction takes a nanosecond of the machine's time: measurements depend
     /// only on the work done, however many processors this machine has free, and no time-out in the guest expires
     /// because other processes had them. Where it waits, it does so in real time.
-    #[must_use]
     pub fn counted() -> Self {
         let mut setup = Self::default();
         setup.hardware.qemu_arguments = ["-icount", "shift=0"].map(str::to_owned).into();

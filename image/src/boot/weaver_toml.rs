@@ -62,7 +62,6 @@ pub fn with_values(text: &str, table: &str, key: &str, values: &[String]) -> Res
 /// Those of the names that can be added to the card's file: none that it already has, and none for a card that joins
 /// another, which has no names; the card refuses the whole file for either. Text that is not TOML is left to the card
 /// to refuse.
-#[must_use]
 pub fn names_to_add(text: &str, names: &[String]) -> Vec<String> {
     let Ok(document) = text.trim_start_matches('\u{feff}').parse::<DocumentMut>() else {
         return names.to_vec();

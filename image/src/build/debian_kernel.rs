@@ -48,7 +48,6 @@ pub enum DebianKernel {
 
 impl DebianKernel {
     /// A part of `VARIANT_ID` and of the image's name.
-    #[must_use]
     pub const fn id(self) -> Option<&'static str> {
         match self {
             Self::Trixie => None,
@@ -57,7 +56,6 @@ impl DebianKernel {
     }
 
     /// What an image with it is called on the console and in Imager.
-    #[must_use]
     pub const fn spoken(self) -> Option<&'static str> {
         match self {
             Self::Trixie => None,
@@ -66,7 +64,6 @@ impl DebianKernel {
     }
 
     /// apt's further sources, below the checkout: for the build, and for upgrades of the card.
-    #[must_use]
     pub const fn sources(self) -> Option<&'static str> {
         match self {
             Self::Trixie => None,
@@ -75,7 +72,6 @@ impl DebianKernel {
     }
 
     /// The names, below the checkout, of packages that it needs in addition to those of `image/packages.installed`.
-    #[must_use]
     pub const fn installed(self) -> Option<&'static str> {
         match self {
             Self::Trixie => None,
@@ -84,7 +80,6 @@ impl DebianKernel {
     }
 
     /// The argument for apt. The kernel needs a newer linux-base, which apt would not choose by itself.
-    #[must_use]
     pub fn request(self, package: &str) -> String {
         match (self, package) {
             (Self::Backports, "linux-image-arm64") => {
@@ -95,31 +90,26 @@ impl DebianKernel {
     }
 
     /// Boards whose sections of config.txt count.
-    #[must_use]
     pub fn boards(self) -> Vec<Board> {
         self.with(&BOARDS, &[Board::Pi5])
     }
 
     /// Device trees that must be on the card.
-    #[must_use]
     pub fn device_trees(self) -> Vec<&'static str> {
         self.with(&DEVICE_TREES, &PI5_DEVICE_TREES)
     }
 
     /// Modules that the initramfs, or the kernel itself, must have.
-    #[must_use]
     pub fn early(self) -> Vec<&'static str> {
         self.with(&EARLY, &PI5_EARLY)
     }
 
     /// Modules of a network port that the root must have.
-    #[must_use]
     pub fn network(self) -> Vec<&'static str> {
         self.with(&[], &PI5_NETWORK)
     }
 
     /// The boards, as Raspberry Pi Imager names them.
-    #[must_use]
     pub fn devices(self) -> Vec<&'static str> {
         self.with(&["pi4-64bit", "pi3-64bit"], &["pi5-64bit"])
     }

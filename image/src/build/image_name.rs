@@ -15,7 +15,6 @@ pub struct ImageName {
 
 impl ImageName {
     /// From the content of the image.
-    #[must_use]
     pub fn of(k3s: Variant, kernel: DebianKernel) -> Self {
         let joined = |parts: [Option<&str>; 2], between: &str| {
             let parts: Vec<_> = parts.into_iter().flatten().collect();
@@ -29,7 +28,6 @@ impl ImageName {
     }
 
     /// The text on the console and in Imager.
-    #[must_use]
     pub fn spoken(&self) -> Option<&str> {
         self.variant.as_ref().map(|(_, spoken)| spoken.as_str())
     }

@@ -85,7 +85,6 @@ pub fn compare(expected: &str, installed: &[DebianPackage]) -> Result<()> {
 }
 
 /// `out/packages.lock`: name, version, architecture and hash of each package, by tabs.
-#[must_use]
 pub fn lock(installed: &[DebianPackage]) -> String {
     let line = |package: &DebianPackage| {
         let DebianPackage { name, version, architecture, sha256, .. } = package;

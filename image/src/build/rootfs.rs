@@ -68,30 +68,25 @@ impl RootFs {
     }
 
     /// The root without the boot partition.
-    #[must_use]
     pub fn tar(&self) -> PathBuf {
         self.directory.join("rootfs.tar")
     }
 
     /// The content of the boot partition.
-    #[must_use]
     pub fn firmware(&self) -> PathBuf {
         self.directory.join("firmware.tar")
     }
 
     /// Name, version, architecture, source and its version of each package, by tabs.
-    #[must_use]
     pub fn packages(&self) -> PathBuf {
         self.directory.join("packages.tsv")
     }
 
     /// Name, version and SHA-256 of each package's file, by tabs.
-    #[must_use]
     pub fn hashes(&self) -> PathBuf {
         self.directory.join("hashes.tsv")
     }
 
-    #[must_use]
     pub fn os_release(&self) -> PathBuf {
         self.directory.join("os-release")
     }

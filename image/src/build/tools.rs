@@ -32,7 +32,6 @@ impl BuildLogs {
     }
 
     /// The log of a step.
-    #[must_use]
     pub fn path(&self, step: &str) -> PathBuf {
         self.directory.join(step.replace(' ', "-") + ".log")
     }
@@ -59,7 +58,6 @@ impl BuildLogs {
     }
 
     /// The error of a program that failed.
-    #[must_use]
     pub fn failed(&self, step: &str, status: &std::process::ExitStatus) -> anyhow::Error {
         let path = self.path(step);
         let text = fs::read(&path).unwrap_or_default();
@@ -84,7 +82,6 @@ pub fn output(command: &mut Command) -> Result<String> {
 }
 
 /// The error of a program that did not start.
-#[must_use]
 pub fn cannot_start(command: &Command, error: io::Error) -> anyhow::Error {
     let name = name(command);
     if error.kind() == io::ErrorKind::NotFound {

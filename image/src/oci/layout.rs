@@ -33,7 +33,6 @@ impl OciPlatform {
     pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
     /// The name in the image's metadata.
-    #[must_use]
     pub const fn architecture(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -42,7 +41,6 @@ impl OciPlatform {
     }
 
     /// Rust's name of the target.
-    #[must_use]
     pub const fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-gnu",
@@ -51,7 +49,6 @@ impl OciPlatform {
     }
 
     /// The name that [`crate::elf`] uses.
-    #[must_use]
     pub const fn machine(self) -> &'static str {
         match self {
             Self::Amd64 => "x86-64",

@@ -16,7 +16,6 @@ pub struct Archive {
 
 /// The archives among these files that krew and Homebrew choose by system and processor alone; those for another libc
 /// are downloaded by users.
-#[must_use]
 pub fn archives(version: &str, sums: &BTreeMap<String, String>) -> Vec<Archive> {
     let archive = |(name, sha256): (&String, &String)| {
         let stem = name.strip_suffix(".tar.gz").or_else(|| name.strip_suffix(".zip"))?;

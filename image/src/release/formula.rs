@@ -9,7 +9,6 @@ const SYSTEMS: [(&str, &str); 2] = [("darwin", "on_macos"), ("linux", "on_linux"
 const PROCESSORS: [(&str, &str); 2] = [("amd64", "on_intel"), ("arm64", "on_arm")];
 
 /// The formula, where there is an archive for a system of Homebrew's.
-#[must_use]
 pub fn formula(version: &str, url: &str, archives: &[Archive]) -> Option<String> {
     let mut systems = String::new();
     for (os, on_system) in SYSTEMS {

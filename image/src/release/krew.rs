@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::archive::Archive;
 
 /// The manifest. Its values have no quotes in them; without quotes around it a hash of digits would be a number.
-#[must_use]
 pub fn manifest(version: &str, url: &str, archives: &[Archive]) -> String {
     let mut text = format!(
         "apiVersion: krew.googlecontainertools.github.com/v1alpha2

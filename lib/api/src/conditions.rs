@@ -66,7 +66,6 @@ pub enum Truth {
 
 impl Truth {
     /// `True`, `False` or `Unknown`, as `status.conditions[].status` has it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Truth::True => "True",
@@ -98,7 +97,6 @@ impl Verdict {
 
 /// The list to write: `verdicts` in this order, each with the transition time it had if its status is the same.
 /// A type without a verdict keeps what it was, or is `Unknown`.
-#[must_use]
 pub fn fold(
     order: &[&'static str],
     existing: &[Condition],
@@ -143,7 +141,6 @@ pub(crate) fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec
 
 /// `message`, or its beginning of at most `most` bytes and a word that the rest is cut; without control characters
 /// but line breaks. Other people's words are in messages, and messages are printed to terminals.
-#[must_use]
 pub fn bounded(message: &str, most: usize) -> String {
     let end = message.floor_char_boundary(most);
     let plain = |char: char| if char.is_control() && char != '\n' { ' ' } else { char };

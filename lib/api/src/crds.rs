@@ -19,7 +19,6 @@ pub const STORED: &str = "v1beta1";
 /// Each converts by webhook and names no CA. So a definition that was applied by hand fails closed: the API
 /// server trusts no webhook until the installer has written the CA that signed its certificate. The strategy
 /// `None` would drop every field that the other version does not have.
-#[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
     [
         vec![v1beta1::ConfigMapSync::crd(), v1alpha1::ConfigMapSync::crd()],

@@ -38,7 +38,6 @@ impl ObjectKind {
     pub const OF_CONFIG_MAP_SYNC: [Self; 2] = [Self::CONFIG_MAP, Self::SECRET];
 
     /// The kind that an API server serves under these names; `group` is empty for the core group.
-    #[must_use]
     pub fn served(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         let is_it = |known: &KindNames| {
             (known.group, known.version, known.kind, known.plural) == (group, version, kind, plural)
@@ -60,31 +59,26 @@ impl ObjectKind {
     }
 
     /// The API group; empty for the core group.
-    #[must_use]
     pub fn group(self) -> &'static str {
         self.0.group
     }
 
     /// The version at which its objects are read and written.
-    #[must_use]
     pub fn version(self) -> &'static str {
         self.0.version
     }
 
     /// Its name in manifests.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         self.0.kind
     }
 
     /// Its name in paths and Roles.
-    #[must_use]
     pub fn plural(self) -> &'static str {
         self.0.plural
     }
 
     /// Group and version as manifests have them: `v1`, `apps/v1`.
-    #[must_use]
     pub fn api_version(self) -> String {
         match self.group() {
             "" => self.version().to_owned(),
@@ -93,19 +87,16 @@ impl ObjectKind {
     }
 
     /// Are the same objects of both, be it at another version?
-    #[must_use]
     pub fn is_same(self, other: Self) -> bool {
         (self.group(), self.as_str()) == (other.group(), other.as_str())
     }
 
     /// Does a `ConfigMapSync` copy it?
-    #[must_use]
     pub fn is_of_config_map_sync(self) -> bool {
         Self::OF_CONFIG_MAP_SYNC.contains(&self)
     }
 
     /// Several of its objects, in words.
-    #[must_use]
     pub fn several(self) -> String {
         match self.group() {
             "" if self.is_of_config_map_sync() => format!("{self}s"),

@@ -65,7 +65,6 @@ pub struct LeaseRecord {
 
 impl LeaseRecord {
     /// Reads `lease`. Fields that are missing or unreadable count as not given.
-    #[must_use]
     pub fn of(lease: &Lease) -> Self {
         let spec = lease.spec.as_ref();
         let seconds =
@@ -112,7 +111,6 @@ pub struct Me {
 
 /// The Lease held by `me` at `now`, replacing `before`; its times are informational only. `candidates` stay on its
 /// list.
-#[must_use]
 pub fn held(
     before: Option<&Lease>,
     Me { name: me, priority, version }: &Me,
@@ -144,7 +142,6 @@ pub fn held(
 }
 
 /// The released Lease: without a holder, and with the shortest duration, as client-go writes it.
-#[must_use]
 pub fn released(before: &Lease) -> Lease {
     let spec = before.spec.clone().unwrap_or_default();
     let lease_duration_seconds = i32::try_from(RELEASED).ok();
@@ -153,7 +150,6 @@ pub fn released(before: &Lease) -> Lease {
 }
 
 /// The same Lease with this list of candidates.
-#[must_use]
 pub fn with_candidates(before: &Lease, candidates: &[Candidacy]) -> Lease {
     let mut metadata = metadata(Some(before));
     list(&mut metadata, candidates);
@@ -162,7 +158,6 @@ pub fn with_candidates(before: &Lease, candidates: &[Candidacy]) -> Lease {
 
 /// How an operator names itself, in its Lease and in each request, so that an audit log shows which of two operators it
 /// was.
-#[must_use]
 pub fn program(version: &str, name: &str) -> String {
     format!("weaver-operator/{version} ({name})")
 }

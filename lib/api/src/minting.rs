@@ -12,7 +12,6 @@ use crate::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 const PREFIX: &str = "weaver-mint-";
 
 /// Role and binding that let the operator mint tokens for `account` of `namespace`, and for no other.
-#[must_use]
 pub fn grant(namespace: &str, account: &str) -> (Role, RoleBinding) {
     let metadata = ObjectMeta {
         name: Some(format!("{PREFIX}{account}")),
@@ -47,19 +46,16 @@ pub fn grant(namespace: &str, account: &str) -> (Role, RoleBinding) {
 }
 
 /// Is it called like a Role or a binding of [`grant`]? That alone does not make it ours.
-#[must_use]
 pub fn is_named_like_ours(meta: &ObjectMeta) -> bool {
     granted_for(meta).is_some()
 }
 
 /// Is it the Role of a [`grant`], with its rules and no others?
-#[must_use]
 pub fn is_granted(role: &Role) -> bool {
     granted_for(&role.metadata).is_some_and(|(granted, _)| granted.rules == role.rules)
 }
 
 /// Is it the binding of a [`grant`], for the operator alone?
-#[must_use]
 pub fn is_bound(binding: &RoleBinding) -> bool {
     granted_for(&binding.metadata).is_some_and(|(_, granted)| {
         granted.role_ref == binding.role_ref && granted.subjects == binding.subjects
@@ -73,7 +69,6 @@ fn granted_for(meta: &ObjectMeta) -> Option<(Role, RoleBinding)> {
 }
 
 /// The command that grants it.
-#[must_use]
 pub fn command(namespace: &str, account: &str) -> String {
     format!("weaver tenant allow {namespace} {account}")
 }

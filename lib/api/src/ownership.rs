@@ -85,7 +85,6 @@ impl fmt::Display for Owner {
 
 impl Owner {
     /// Reads the value of [`SYNC_ANNOTATION`] or [`TOKEN_ANNOTATION`]; `None` if it is not of our form.
-    #[must_use]
     pub fn parse(annotation: &str) -> Option<Self> {
         if annotation.len() > LONGEST_MARK {
             return None;
@@ -101,13 +100,11 @@ impl Owner {
     }
 
     /// The owner that an object's annotation names.
-    #[must_use]
     pub fn of(meta: &ObjectMeta) -> Option<Self> {
         meta.annotations.as_ref()?.get(SYNC_ANNOTATION).and_then(|value| Self::parse(value))
     }
 
     /// The `ServiceToken` whose tokens a Secret holds: the one that its annotation names, else the one that owns it.
-    #[must_use]
     pub fn of_tokens(meta: &ObjectMeta) -> Option<Self> {
         let annotation = meta.annotations.as_ref().and_then(|all| all.get(TOKEN_ANNOTATION));
         let owner = || {
@@ -119,7 +116,6 @@ impl Owner {
     }
 
     /// Labels that every copy of this owner carries.
-    #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
         BTreeMap::from([
             (SYNC_UID_LABEL.to_owned(), self.uid.clone()),
@@ -128,7 +124,6 @@ impl Owner {
     }
 
     /// Annotations that every copy of this owner carries.
-    #[must_use]
     pub fn annotations(&self, source: &str) -> BTreeMap<String, String> {
         BTreeMap::from([
             (SYNC_ANNOTATION.to_owned(), self.to_string()),
@@ -138,7 +133,6 @@ impl Owner {
 }
 
 /// Does it refer to a `ServiceToken` of ours?
-#[must_use]
 pub fn is_service_token(reference: &OwnerReference) -> bool {
     let group = reference.api_version.split_once('/').map(|(group, _)| group);
     let length = reference.name.len() + reference.uid.len();
@@ -147,7 +141,6 @@ pub fn is_service_token(reference: &OwnerReference) -> bool {
 
 /// Is it the Secret of the `ServiceToken` `owner`? Either its owner reference or its annotation is enough to know it
 /// again. An annotation that names the resource with another uid counts: that uid is dead.
-#[must_use]
 pub fn holds_tokens_of(owner: &Owner, meta: &ObjectMeta) -> bool {
     let refers = meta.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid);
     refers
@@ -158,7 +151,6 @@ pub fn holds_tokens_of(owner: &Owner, meta: &ObjectMeta) -> bool {
 /// Is it an account that the `ServiceToken` `owner` has made? Both its label and its owner reference must say
 /// so, with the uid of the living resource: tokens of it are put into a Secret, and it is deleted when it is
 /// not wanted any more.
-#[must_use]
 pub fn is_made_by(owner: &Owner, meta: &ObjectMeta) -> bool {
     let label = meta.labels.as_ref().and_then(|labels| labels.get(TOKEN_UID_LABEL));
     let refers = |reference: &OwnerReference| is_service_token(reference) && reference.uid == owner.uid;
@@ -185,7 +177,6 @@ pub enum Ownership {
 ///
 /// A label or annotation that names the asking resource with another uid is ours too: two living resources never share
 /// namespace and name, so that uid is dead (a backup was restored, the CRD re-imported).
-#[must_use]
 pub fn ownership(owner: &Owner, meta: &ObjectMeta) -> Ownership {
     let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL));
     let named = Owner::of(meta);
@@ -209,7 +200,6 @@ pub fn ownership(owner: &Owner, meta: &ObjectMeta) -> Ownership {
 
 /// Does a mark on the object bear the very uid of `owner`? Of what its name alone says so, an earlier resource of that
 /// name made it.
-#[must_use]
 pub fn bears_uid(owner: &Owner, meta: &ObjectMeta) -> bool {
     let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL));
     label == Some(&owner.uid) || Owner::of(meta).is_some_and(|named| named.uid == owner.uid)
@@ -219,7 +209,6 @@ pub fn bears_uid(owner: &Owner, meta: &ObjectMeta) -> bool {
 /// the labels are no proof.
 ///
 /// True for copies and for sources, of now and of before an edit of the spec. It permits nothing by itself.
-#[must_use]
 pub fn made_by_upstream(owner: &Owner, meta: &ObjectMeta) -> bool {
     let value = |key| meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
     value(UPSTREAM_NAME_ANNOTATION) == Some(&owner.name)

@@ -7,7 +7,6 @@
 pub const NAME_PATTERN: &str = "^([a-z0-9][-a-z0-9]*)?[*?]([-a-z0-9*?]*[a-z0-9*?])?$";
 
 /// Does `pattern` match the whole of `name`? Byte by byte, since names are ASCII.
-#[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut seen) = (0, 0);

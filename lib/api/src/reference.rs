@@ -12,7 +12,6 @@ pub use fields::Field;
 pub use markdown::{code, inline};
 
 /// The fields of one version, the root first and each before what is in it.
-#[must_use]
 pub fn fields(version: &CustomResourceDefinitionVersion) -> Vec<Field> {
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     schema.map(fields::of_schema).unwrap_or_default()

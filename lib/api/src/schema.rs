@@ -47,7 +47,6 @@ pub const NEVER_COPIED: [&str; 9] = [
 ];
 
 /// Is this label or annotation reserved, so that users may not set it on a copy?
-#[must_use]
 pub fn is_reserved(key: &str) -> bool {
     RESERVED_KEYS.contains(&key) || RESERVED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
@@ -112,7 +111,6 @@ pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefin
 
 /// Where a spec has the field in which conversion carries what does not fit elsewhere, a write keeps it as it
 /// is. At the root, because the spec may go as a whole. Who creates an object may bring one, as a restored backup does.
-#[must_use]
 pub fn round_trip_kept(root: &JSONSchemaProps) -> Option<ValidationRule> {
     let spec = root.properties.as_ref()?.get("spec")?;
     spec.properties.as_ref()?.get(ROUND_TRIP_FIELD)?;

@@ -38,7 +38,6 @@ impl Template {
     }
 
     /// The text for index `n`, which has this [`hash`].
-    #[must_use]
     pub fn render(&self, n: u16, hash: &str) -> String {
         self.0.replace(INDEX, &n.to_string()).replace(PADDED, &format!("{n:03}")).replace(HASH, hash)
     }
@@ -46,20 +45,17 @@ impl Template {
 
 /// `text` with a digit for each placeholder: right where all that may be rendered is. No digit is in a placeholder, so
 /// none comes to be.
-#[must_use]
 pub fn sample(text: &str) -> String {
     [INDEX, PADDED, HASH].iter().fold(text.to_owned(), |text, placeholder| text.replace(placeholder, "0"))
 }
 
 /// Does each index give another text?
-#[must_use]
 pub fn is_unique_per_index(text: &str) -> bool {
     text.contains(INDEX) || text.contains(PADDED)
 }
 
 /// What `{{hash}}` is at index `n` of the resource `NAMESPACE/NAME`: the beginning of the SHA-256 of
 /// `NAMESPACE/NAME/n`.
-#[must_use]
 pub fn hash(resource: &str, n: u16) -> String {
     let digest = format!("{:x}", Sha256::digest(format!("{resource}/{n}")));
     digest.chars().take(8).collect()

@@ -24,7 +24,6 @@ pub fn pages() -> impl Iterator<Item = &'static Page> {
 
 impl Page {
     /// The end of its path, without `.md`. No two pages have the same.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         let file = self.path.rsplit_once('/').map_or(self.path, |(_, file)| file);
         file.strip_suffix(".md").unwrap_or(file)
@@ -32,7 +31,6 @@ impl Page {
 }
 
 /// The page of this name, or of this path with or without `.md`.
-#[must_use]
 pub fn find(wanted: &str) -> Option<&'static Page> {
     let wanted = wanted.strip_suffix(".md").unwrap_or(wanted);
     pages().find(|page| page.name() == wanted || page.path.strip_suffix(".md") == Some(wanted))

@@ -55,7 +55,7 @@
 //! Nothing here logs. Nothing acts after the call that asked for it has returned, with one exception that
 //! [`rollback::scope`] describes.
 
-#![warn(missing_docs)]
+#![warn(clippy::must_use_candidate, missing_docs)]
 
 pub mod call;
 pub mod conditions;

@@ -48,7 +48,6 @@ impl From<&AccountRight> for ResourceAttributes {
 
 /// The rights that making these accounts needs, asked for a few of them. The API server knows no name at a create and a
 /// list.
-#[must_use]
 pub fn for_accounts<'a>(namespace: &str, names: impl Iterator<Item = &'a str>) -> Vec<AccountRight> {
     let right = |name: Option<&str>, on_tokens, verb| AccountRight {
         namespace: namespace.to_owned(),
@@ -66,7 +65,6 @@ pub fn for_accounts<'a>(namespace: &str, names: impl Iterator<Item = &'a str>) -
 
 /// Says what is missing, and prints a Role and RoleBinding that, applied, let `account` make the accounts `names` for
 /// the `ServiceToken` `owner`, and no others but by `create`.
-#[must_use]
 pub fn explain_accounts(
     account: &Account,
     owner: &str,

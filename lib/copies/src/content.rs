@@ -48,7 +48,6 @@ pub struct Clash {
 }
 
 impl Content {
-    #[must_use]
     pub fn of(object: &Object) -> Self {
         Self {
             data: object.data.clone().unwrap_or_default(),
@@ -75,7 +74,6 @@ impl Content {
     }
 
     /// Keys that the spec names and the source does not have.
-    #[must_use]
     pub fn absent(&self, keys: &Keys) -> Vec<String> {
         let asked: BTreeSet<&String> = keys.include.iter().chain(keys.rename.keys()).collect();
         let is_absent = |key: &&String| {
@@ -88,14 +86,12 @@ impl Content {
 
     /// Can an object with the content `found` be updated to this? Content of an immutable one cannot change, nor can
     /// it become mutable again; and a Secret keeps its type.
-    #[must_use]
     pub fn fits(&self, found: &Object) -> bool {
         let immutable = found.immutable == Some(true) && Self::of(found) != *self;
         found.type_ == self.type_ && !immutable
     }
 
     /// In what `found` differs: `data.a`, `binaryData.b`, `type`, `immutable`.
-    #[must_use]
     pub fn differences(&self, found: &Object) -> Vec<Difference> {
         let found = Self::of(found);
         let changed = |field: &str| Difference { change: FieldEffect::Changed, field: field.to_owned() };
@@ -107,7 +103,6 @@ impl Content {
     }
 
     /// The keys of a new object.
-    #[must_use]
     pub fn additions(&self) -> Vec<Difference> {
         let fields =
             self.rest.keys().map(|field| Difference { change: FieldEffect::Added, field: field.clone() });
@@ -121,7 +116,6 @@ impl Content {
     }
 
     /// An object of `kind` with this content.
-    #[must_use]
     pub fn with(&self, kind: ObjectKind, metadata: ObjectMeta) -> Object {
         Object {
             api_version: kind.api_version(),

@@ -26,7 +26,6 @@ use crate::object::{Object, ObjectKey};
 const MERGED: &str = "*";
 
 /// Identity of a resource as its copies carry it.
-#[must_use]
 pub fn owner(sync: &impl Resource) -> Owner {
     Owner {
         namespace: sync.namespace().unwrap_or_default(),
@@ -63,7 +62,6 @@ struct Head<'a> {
 
 impl DesiredCopy {
     /// The copies of `kind` for `owner`, called `name`.
-    #[must_use]
     pub fn new(owner: Owner, kind: ObjectKind, name: &str, metadata: Metadata, content: Content) -> Self {
         let digest = digest(&metadata, &content);
         let content_json = OnceLock::new();
@@ -71,7 +69,6 @@ impl DesiredCopy {
     }
 
     /// The copy that the sources of `spec` make together. It carries what the spec adds, and nothing of theirs.
-    #[must_use]
     pub fn merged(owner: Owner, spec: &ValidSync, name: &str, content: Content) -> Self {
         let sources = ObjectKey::of_source(spec, MERGED);
         let metadata = Metadata::new(&owner, &source_reference(&sources), &ObjectMeta::default(), spec);
@@ -79,32 +76,27 @@ impl DesiredCopy {
     }
 
     /// The source, as its copies name it.
-    #[must_use]
     pub fn source(&self) -> &str {
         self.metadata.source()
     }
 
     /// Object key of the copy in `namespace`.
-    #[must_use]
     pub fn object_key(&self, namespace: &str) -> ObjectKey {
         ObjectKey { kind: self.kind, namespace: namespace.to_owned(), name: self.name.clone() }
     }
 
     /// A new copy in `namespace`, as JSON.
-    #[must_use]
     pub fn create_json(&self, namespace: &str) -> Vec<u8> {
         self.json(&self.metadata.of_new(namespace, &self.name), &[])
     }
 
     /// `seen`, made equal. Its uid and resourceVersion go with it and are the precondition of the write.
-    #[must_use]
     pub fn update_metadata(&self, seen: &ObjectMeta) -> ObjectMeta {
         self.metadata.put_on(seen)
     }
 
     /// The copy with this metadata, and with what has to stay of the object that is there, as JSON. The content, up to a
     /// megabyte, is made JSON once for all targets.
-    #[must_use]
     pub fn json(&self, metadata: &ObjectMeta, staying: &[(&'static [&'static str], Value)]) -> Vec<u8> {
         if !staying.is_empty() {
             let mut object = self.content.with(self.kind, metadata.clone());
@@ -125,51 +117,43 @@ impl DesiredCopy {
     }
 
     /// Is `found` this copy, content and metadata?
-    #[must_use]
     pub fn equals(&self, found: &Object) -> bool {
         Content::of(found) == self.content && self.metadata.is_on(&found.metadata)
     }
 
     /// How `found` differs: names of keys, without their values.
-    #[must_use]
     pub fn differences(&self, found: &Object) -> Vec<Difference> {
         [self.content.differences(found), self.metadata.differences(&found.metadata)].concat()
     }
 
     /// The keys of a new copy.
-    #[must_use]
     pub fn additions(&self) -> Vec<Difference> {
         self.content.additions()
     }
 
     /// Bytes of its content, about as many as its JSON has.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.content.size()
     }
 
     /// Can `found` become this copy by an update?
-    #[must_use]
     pub fn fits(&self, found: &Object) -> bool {
         self.content.fits(found)
     }
 }
 
 /// Is it marked as a copy of itself? A source that was restored from one of its copies is.
-#[must_use]
 pub fn is_own_source(kind: ObjectKind, meta: &ObjectMeta) -> bool {
     let marked = meta.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE_ANNOTATION));
     ObjectKey::of(kind, meta).is_some_and(|object_key| marked == Some(&source_reference(&object_key)))
 }
 
 /// How the copies of a source name it.
-#[must_use]
 pub fn source_reference(ObjectKey { kind, namespace, name }: &ObjectKey) -> String {
     format!("{kind}/{namespace}/{name}")
 }
 
 /// An object as it is typed to `weaver orphans`. Of a Role almost any text is a name, to a shell and to a terminal too.
-#[must_use]
 pub fn typed_reference(key: &ObjectKey) -> String {
     quoted(&clean(&source_reference(key)))
 }

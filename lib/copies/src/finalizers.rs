@@ -18,13 +18,11 @@ pub enum FinalizerChange {
 }
 
 /// Does the resource have our finalizer?
-#[must_use]
 pub fn is_taken(meta: &ObjectMeta) -> bool {
     has(meta, FINALIZER)
 }
 
 /// Does the resource have the upstream operator's finalizer, that is, is an upgrade unfinished?
-#[must_use]
 pub fn is_upgrading(meta: &ObjectMeta) -> bool {
     has(meta, UPSTREAM_FINALIZER)
 }
@@ -34,7 +32,6 @@ fn has(meta: &ObjectMeta, finalizer: &str) -> bool {
 }
 
 /// The finalizers of a resource that has those `present`, after this change.
-#[must_use]
 pub fn after(present: &[String], change: FinalizerChange) -> Vec<&str> {
     let mut finalizers: Vec<&str> = present.iter().map(String::as_str).collect();
     match change {
@@ -52,7 +49,6 @@ pub fn after(present: &[String], change: FinalizerChange) -> Vec<&str> {
 
 /// The annotation or field by which the deleted resource leaves its copies, if there is one. `Orphan` says so;
 /// and where nothing may be written, nothing is removed either.
-#[must_use]
 pub fn leaves_copies(meta: &ObjectMeta, spec: Option<&ConfigMapSyncSpec>) -> Option<&'static str> {
     let is_paused = meta.annotations.iter().flatten().any(|(key, _)| key == PAUSED_ANNOTATION);
     let says_so = |wants: fn(&ConfigMapSyncSpec) -> bool| spec.is_some_and(wants);

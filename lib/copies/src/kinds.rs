@@ -136,7 +136,6 @@ const WRITTEN_BY_CONTROLLERS: [&str; 13] = [
 ];
 
 /// What becomes of a kind of this group; the group is empty for the core group.
-#[must_use]
 pub fn treatment(group: &str, kind: &str) -> Treatment {
     if group == GROUP {
         return Treatment::Never("is of Config Weaver itself: a copy would copy in turn");
@@ -146,7 +145,6 @@ pub fn treatment(group: &str, kind: &str) -> Treatment {
 }
 
 /// What is copied of `object`: its fields without those that are not.
-#[must_use]
 pub fn copied(object: &Object) -> Fields {
     let mut fields = object.rest.clone();
     for omitted in omitted(object) {
@@ -156,7 +154,6 @@ pub fn copied(object: &Object) -> Fields {
 }
 
 /// What an update of `object` has to leave to it, next to what is copied.
-#[must_use]
 pub fn staying_on(object: &Object) -> Vec<(&'static [&'static str], Value)> {
     let found = |omitted: &'static Omitted| {
         let (first, rest) = omitted.path.split_first()?;
@@ -184,7 +181,6 @@ pub fn put_back(fields: &mut Fields, staying: &[(&'static [&'static str], Value)
 }
 
 /// `meta` of a source without what controllers have written.
-#[must_use]
 pub fn metadata_of(object: &Object) -> Cow<'_, ObjectMeta> {
     let is_theirs = |key: &String| WRITTEN_BY_CONTROLLERS.iter().any(|prefix| key.starts_with(prefix));
     let meta = &object.metadata;

@@ -37,7 +37,6 @@ struct AppliedKeys {
 
 impl Metadata {
     /// What copies of `owner` carry. `reference` names the source, whose metadata is `source`.
-    #[must_use]
     pub fn new(owner: &Owner, reference: &str, source: &ObjectMeta, spec: &ValidSync) -> Self {
         let ownership = (owner.labels(), owner.annotations(reference));
         let labels = copied(source.labels.as_ref(), &spec.labels);
@@ -45,7 +44,6 @@ impl Metadata {
     }
 
     /// What the Secret of the `ServiceToken` `owner` carries, whose metadata is `resource`.
-    #[must_use]
     pub fn of_tokens(owner: &Owner, resource: &ObjectMeta) -> Self {
         let one = |key: &str, value: String| Map::from([(key.to_owned(), value)]);
         let ownership =
@@ -55,7 +53,6 @@ impl Metadata {
     }
 
     /// What an account carries that the `ServiceToken` `owner` makes.
-    #[must_use]
     pub fn of_account(owner: &Owner, account: &ValidAccount) -> Self {
         let text = |key: &str, value: String| (key.to_owned(), value);
         let labels = Map::from([
@@ -82,7 +79,6 @@ impl Metadata {
     }
 
     /// Does `found` carry all of it, and nothing that was ours and is not wanted any more?
-    #[must_use]
     pub fn is_on(&self, found: &ObjectMeta) -> bool {
         let has = |found: &Option<Map>, (key, value): (&String, &String)| {
             found.as_ref().and_then(|found| found.get(key)) == Some(value)
@@ -94,7 +90,6 @@ impl Metadata {
     }
 
     /// What `found` lacks of it, or has in another form, and what was ours and is not wanted any more: names of keys.
-    #[must_use]
     pub fn differences(&self, found: &ObjectMeta) -> Vec<Difference> {
         let wanted = self.put_on(found);
         let empty = Map::new();
@@ -105,7 +100,6 @@ impl Metadata {
     }
 
     /// `seen` with it, and without what was ours and is not wanted any more. Its uid and resourceVersion stay.
-    #[must_use]
     pub fn put_on(&self, seen: &ObjectMeta) -> ObjectMeta {
         let before = AppliedKeys::on(seen);
         let mut metadata = ObjectMeta { managed_fields: None, ..seen.clone() };
@@ -120,13 +114,11 @@ impl Metadata {
     }
 
     /// The source that it names; nothing where it is not that of a copy.
-    #[must_use]
     pub fn source(&self) -> &str {
         self.annotations.get(SOURCE_ANNOTATION).map_or("", String::as_str)
     }
 
     /// That of a new copy.
-    #[must_use]
     pub fn of_new(&self, namespace: &str, name: &str) -> ObjectMeta {
         ObjectMeta {
             name: Some(name.into()),
@@ -158,19 +150,16 @@ impl AppliedKeys {
 }
 
 /// Was this copy an object of someone else's before?
-#[must_use]
 pub fn is_adopted(meta: &ObjectMeta) -> bool {
     meta.annotations.iter().flatten().any(|(key, _)| key == ADOPTED_ANNOTATION)
 }
 
-#[must_use]
 pub fn adopted(mut meta: ObjectMeta) -> ObjectMeta {
     meta.annotations.get_or_insert_default().insert(ADOPTED_ANNOTATION.into(), "true".into());
     meta
 }
 
 /// `meta` without our ownership labels and annotations: an adopted object that is released.
-#[must_use]
 pub fn released(mut meta: ObjectMeta) -> ObjectMeta {
     if let Some(labels) = &mut meta.labels {
         labels

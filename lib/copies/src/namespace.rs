@@ -24,7 +24,6 @@ pub struct Traits {
 
 impl Traits {
     /// Those of the namespace with this metadata.
-    #[must_use]
     pub fn of(meta: &ObjectMeta) -> Self {
         let annotation = |key| meta.annotations.as_ref().and_then(|all| all.get(key)).cloned();
         Self {
@@ -39,14 +38,12 @@ impl Traits {
     /// Does the namespace's `accept-from` annotation allow copies from resources of the namespace `tenant`? It is a
     /// list of names with commas between; `none`, or any other value that is not a name, allows none. Without the
     /// annotation, RBAC alone decides.
-    #[must_use]
     pub fn accepts(&self, tenant: &str) -> bool {
         is_named(self.accept_from.as_deref(), tenant)
     }
 
     /// Do those who answer for the namespace let copies of its objects into the namespace `target`? They say so as in
     /// [`Traits::accepts`].
-    #[must_use]
     pub fn offers(&self, target: &str) -> bool {
         is_named(self.offer_to.as_deref(), target)
     }
@@ -59,7 +56,6 @@ fn is_named(annotation: Option<&str>, wanted: &str) -> bool {
 
 /// Does the spec select this namespace, by its name or its labels? One that is named besides is not selected, and the
 /// source's own is not where a copy would be a source.
-#[must_use]
 pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
     let is_source = spec.spares_own_namespace() && name == spec.source_namespace;
     !is_source
@@ -71,7 +67,6 @@ pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
 /// Is the account asked whether it may know of such a namespace? By how long that takes it could learn how many there
 /// are; so no name that the spec has makes a difference, be it excluded, named besides or in a pattern. Where names
 /// are selected, by patterns or by their label, all are asked about.
-#[must_use]
 pub fn is_candidate(spec: &ValidSync, traits: &Traits) -> bool {
     let is_selected = |selector: &Selector| {
         selector.keys().any(|key| key == NAME_LABEL) || selector.matches(&traits.labels)

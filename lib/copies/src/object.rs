@@ -52,13 +52,11 @@ pub struct Object {
 
 impl Object {
     /// Is it a Secret that is the token of one account, made and kept by the API server's controllers?
-    #[must_use]
     pub fn is_account_token(&self) -> bool {
         self.type_.as_deref() == Some("kubernetes.io/service-account-token")
     }
 
     /// Is it a `ConfigMap` or a `Secret`?
-    #[must_use]
     pub fn is_of_config_map_sync(&self) -> bool {
         let is_it = |kind: &ObjectKind| self.kind == kind.as_str() && self.api_version == kind.version();
         self.kind.is_empty() || ObjectKind::OF_CONFIG_MAP_SYNC.iter().any(is_it)
@@ -151,19 +149,16 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// Of an object of `kind` with this metadata; `None` if namespace or name is missing.
-    #[must_use]
     pub fn of(kind: ObjectKind, meta: &ObjectMeta) -> Option<Self> {
         Some(Self { kind, namespace: meta.namespace.clone()?, name: meta.name.clone()? })
     }
 
     /// Of the source of `spec` that is called `name`.
-    #[must_use]
     pub fn of_source(spec: &ValidSync, name: &str) -> Self {
         Self { kind: spec.source_kind, namespace: spec.source_namespace.clone(), name: name.to_owned() }
     }
 
     /// Of the copy in `namespace` that `spec` asks for and that is called `name`.
-    #[must_use]
     pub fn of_copy(spec: &ValidSync, namespace: &str, name: &str) -> Self {
         Self { kind: spec.source_kind, namespace: namespace.to_owned(), name: name.to_owned() }
     }
@@ -184,7 +179,6 @@ impl fmt::Debug for Object {
 }
 
 /// How rules of RBAC name a kind.
-#[must_use]
 pub fn resource(kind: ObjectKind) -> GroupResource {
     GroupResource::of::<Object>(&kind)
 }

@@ -40,7 +40,6 @@ pub struct Verified {
 
 impl Verified {
     /// `meta` is known to match `desired`, after an update of the state `replaced` if there was one.
-    #[must_use]
     pub fn new(meta: &ObjectMeta, desired: &DesiredCopy, replaced: Option<String>) -> Option<Self> {
         Some(Self {
             replaced,
@@ -141,7 +140,6 @@ pub struct TakeOver<'a>(&'a ValidSync);
 
 impl<'a> TakeOver<'a> {
     /// The upgrade of the resource with this metadata, if there is one.
-    #[must_use]
     pub fn of(spec: &'a ValidSync, resource: &ObjectMeta) -> Option<Self> {
         let unfinished =
             resource.finalizers.iter().flatten().any(|finalizer| finalizer == UPSTREAM_FINALIZER);
@@ -181,7 +179,6 @@ pub enum SeenCopy {
 
 impl SeenCopy {
     /// The state that is shown.
-    #[must_use]
     pub fn version(&self) -> Option<&str> {
         match self {
             Self::Unknown | Self::Nothing => None,
@@ -191,7 +188,6 @@ impl SeenCopy {
 }
 
 /// Judges a target by what the watch has seen of it and by what is known of its content.
-#[must_use]
 pub fn by_metadata(desired: &DesiredCopy, seen: &SeenCopy, known: Option<&Verified>) -> CopyStep {
     let meta = match seen {
         SeenCopy::Unknown => return CopyStep::Inspect,
@@ -218,14 +214,12 @@ pub fn by_metadata(desired: &DesiredCopy, seen: &SeenCopy, known: Option<&Verifi
 }
 
 /// Is the target kept as a copy of this digest? As [`by_metadata`], for those who have not read the source.
-#[must_use]
 pub fn is_kept(owner: &Owner, kind: ObjectKind, digest: &str, seen: &SeenCopy, known: &Verified) -> bool {
     let (SeenCopy::Object(meta) | SeenCopy::Metadata(meta)) = seen else { return false };
     whose(owner, kind, meta).is_ok() && known.digest == digest && known.is_shown_by(meta)
 }
 
 /// Judges a target by the object itself.
-#[must_use]
 pub fn by_object(desired: &DesiredCopy, takes: Takes<'_>, found: Option<&Object>) -> CopyStep {
     let Some(found) = found else { return CopyStep::Create };
     let fits = desired.fits(found);
@@ -261,7 +255,6 @@ pub enum StaleCopy {
 /// Judges an object of `kind` at a key where `owner` no longer wants a copy. A `source` that the spec names is never
 /// removed, whatever labels someone put on it; where the spec selects sources by label, no object is removed that does
 /// not name the source it is a copy of.
-#[must_use]
 pub fn stale_copy(owner: &Owner, source: &SpecSource, kind: ObjectKind, meta: &ObjectMeta) -> StaleCopy {
     let says_of_which = || meta.annotations.iter().flatten().any(|(key, _)| key == SOURCE_ANNOTATION);
     let may_be_selected = source.is_selected
@@ -280,7 +273,6 @@ pub fn stale_copy(owner: &Owner, source: &SpecSource, kind: ObjectKind, meta: &O
 }
 
 /// Why a copy that cannot be updated is not deleted to be made again, whatever its policy says.
-#[must_use]
 pub fn keeps_from_replacing(desired: &DesiredCopy, seen: &ObjectMeta) -> Option<&'static str> {
     if is_adopted(seen) || !bears_uid(&desired.owner, seen) {
         return Some("it was there before this resource, so it is not replaced");

@@ -59,7 +59,6 @@ impl From<&Right> for ResourceAttributes {
 impl Right {
     /// Is it needed only to see changes at once? Without it the operator polls instead, as with upstream's own role,
     /// which has no `watch`.
-    #[must_use]
     pub fn is_for_watching(&self) -> bool {
         self.verb == "watch" || (self.verb == "list" && self.object.is_some())
     }
@@ -70,7 +69,6 @@ impl Right {
 }
 
 /// The rights that the source `name` needs, or all that are selected.
-#[must_use]
 pub fn for_source(kind: ObjectKind, namespace: &str, name: Option<&str>) -> Vec<Right> {
     let right = |verb| {
         let (namespace, object) = (namespace.to_owned(), name.map(str::to_owned));
@@ -80,7 +78,6 @@ pub fn for_source(kind: ObjectKind, namespace: &str, name: Option<&str>) -> Vec<
 }
 
 /// The rights that the sources of `spec` need, each that it names or all of the kind.
-#[must_use]
 pub fn for_sources(spec: &ValidSync) -> Vec<Right> {
     let of = |name: Option<&String>| {
         for_source(spec.source_kind, &spec.source_namespace, name.map(String::as_str))
@@ -92,14 +89,12 @@ pub fn for_sources(spec: &ValidSync) -> Vec<Right> {
 }
 
 /// The rights that a target needs.
-#[must_use]
 pub fn for_target(kind: ObjectKind, namespace: &str) -> Vec<Right> {
     let right = |verb| Right { kind, namespace: namespace.into(), object: None, on_sources: false, verb };
     TARGET_VERBS.map(right).to_vec()
 }
 
 /// The rights that writing the Secret `name` needs. The API server knows no name at a create, so that one is for all.
-#[must_use]
 pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
     let named = WRITER_VERBS.map(|verb| (Some(name.to_owned()), verb));
     let rights = named.into_iter().chain([(None, "create")]);
@@ -117,7 +112,6 @@ pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
 /// Says what is missing, and prints the Role and RoleBinding that, applied, grant it. If all rights in a namespace are
 /// missing, the namespace may not exist; the API server does not tell the account which, so the message covers both,
 /// except where all `exist` as far as the reader knows.
-#[must_use]
 pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> String {
     let (mut text, scopes) = sentences(account, missing);
     let may_not_exist = |scope: &RightScope<'_>| {
@@ -143,14 +137,12 @@ pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> Str
 }
 
 /// Each Role that, bound, grants a part of what is missing, with its binding.
-#[must_use]
 pub fn roles(account: &Account, missing: &BTreeSet<Right>) -> Vec<(Role, RoleBinding)> {
     let scopes: BTreeSet<RightScope<'_>> = missing.iter().map(Right::scope).collect();
     scopes.iter().map(|scope| role_of(account, scope)).collect()
 }
 
 /// The same for what the writer of the Secret `name` lacks.
-#[must_use]
 pub fn explain_writer(account: &Account, name: &str, missing: &BTreeSet<Right>) -> String {
     let (mut text, _) = sentences(account, missing);
     let _ = write!(text, "grant it with:\n{}", yaml(&writer_role(account, name)));
@@ -158,7 +150,6 @@ pub fn explain_writer(account: &Account, name: &str, missing: &BTreeSet<Right>) 
 }
 
 /// The Role, with its binding, that lets `account` write the Secret `name` of tokens.
-#[must_use]
 pub fn writer_role(account: &Account, name: &str) -> (Role, RoleBinding) {
     let rules = vec![rule("secrets", Some(name), &WRITER_VERBS), rule("secrets", None, &["create"])];
     role(account, &account.namespace, &format!("tokens:{name}"), rules)
@@ -246,7 +237,6 @@ pub(crate) fn role(
     (Role { metadata, rules: Some(rules) }, binding)
 }
 
-#[must_use]
 pub fn yaml((role, binding): &(Role, RoleBinding)) -> String {
     format!("{}---\n{}", yaml_text::write(role), yaml_text::write(binding))
 }

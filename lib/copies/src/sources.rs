@@ -22,7 +22,6 @@ const IN_EACH_NAMESPACE: &str = "kube-root-ca.crt";
 
 /// What a list of the sources that `selector` selects asks for: copies, which have the labels of their source, are left
 /// out.
-#[must_use]
 pub fn query(selector: &Selector) -> String {
     format!("{},!{SYNC_UID_LABEL}", selector.query())
 }
@@ -30,7 +29,6 @@ pub fn query(selector: &Selector) -> String {
 /// May an object with this metadata be one of them? A copy of any resource never is: it would be copied in
 /// turn forever. The ownership label or annotation alone is enough. Nor is a Secret with tokens of a `ServiceToken`:
 /// anyone who may label it would share them.
-#[must_use]
 pub fn may_be_source(meta: &ObjectMeta) -> bool {
     let is_copy = meta.labels.iter().flatten().any(|(key, _)| key == SYNC_UID_LABEL)
         || meta.annotations.iter().flatten().any(|(key, _)| key == SYNC_ANNOTATION);
@@ -50,14 +48,12 @@ pub struct SpecSource {
 }
 
 impl SpecSource {
-    #[must_use]
     pub fn of(kind: ObjectKind, source: &Source) -> Self {
         let Source { namespace, name, names, selector, .. } = source.clone();
         Self { kind, namespace, name, names, is_selected: selector.is_some() }
     }
 
     /// Does it name the object of this kind and metadata?
-    #[must_use]
     pub fn names(&self, kind: ObjectKind, meta: &ObjectMeta) -> bool {
         let is_listed = || meta.name.as_ref().is_some_and(|name| self.names.contains(name));
         kind.is_same(self.kind) && meta.namespace == self.namespace && (meta.name == self.name || is_listed())
@@ -90,7 +86,6 @@ pub struct WantedCopies<'a> {
 impl WantedCopies<'_> {
     /// Is the copy `object_key` wanted? So is that of a source which is gone, where the spec says so: if it has the name
     /// that the spec gives such a copy, and is of such a source, as far as it is known which one it names.
-    #[must_use]
     pub fn has(&self, object_key: &ObjectKey, source: Option<&str>) -> bool {
         let Self { spec, namespaces, names } = self;
         let is_there = |names: &BTreeSet<String>| names.contains(&object_key.name);

@@ -74,7 +74,6 @@ pub enum SchemaChange {
 
 impl SchemaChange {
     /// What to do so that nothing breaks, as a clause.
-    #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::DefinitionGone => "keep it until no object and no client of it is left",

@@ -53,7 +53,6 @@ impl fmt::Display for Break {
 
 /// What breaks from a set of `released` definitions to the `current` ones, paired by name. A definition that
 /// is gone is a break; one that is new is none.
-#[must_use]
 pub fn breaks_since(
     released: &[CustomResourceDefinition],
     current: &[CustomResourceDefinition],
@@ -69,7 +68,6 @@ pub fn breaks_since(
 
 /// What breaks from one definition to the next of the same name, in the order of the older one's versions and
 /// fields.
-#[must_use]
 pub fn breaks(old: &CustomResourceDefinition, new: &CustomResourceDefinition) -> Vec<Break> {
     let mut found: Vec<Break> =
         names_lost(&old.spec, &new.spec).into_iter().map(|change| whole(old, change)).collect();

@@ -31,7 +31,6 @@ pub struct Announcement {
 
 impl Announcement {
     /// As `KEY=VALUE`. A value that has not its form is left out.
-    #[must_use]
     pub fn records(&self) -> Vec<String> {
         let texts = [
             ("name", self.name.as_deref().filter(|text| is_host(text))),
@@ -101,7 +100,6 @@ pub enum NodeState {
 impl NodeState {
     const ALL: [Self; 3] = [Self::Ok, Self::Fail, Self::Starting];
 
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -111,7 +109,6 @@ impl NodeState {
     }
 
     /// What the page answered.
-    #[must_use]
     pub fn read(answer: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|state| answer.trim_ascii() == state.word().as_bytes())
     }

@@ -45,7 +45,6 @@ impl Repair {
 }
 
 /// The repairs, one after the other; the machine is restarted once, at the end. `None` where there are none.
-#[must_use]
 pub fn in_order(repairs: impl IntoIterator<Item = Repair>) -> Option<Remedy> {
     let after = |first: Repair, next: Repair| {
         let (one, other) = (first.remedy, next.remedy);
@@ -66,13 +65,11 @@ pub fn in_order(repairs: impl IntoIterator<Item = Repair>) -> Option<Remedy> {
 }
 
 /// The remedy for a boot file, or `None` where it already says what is needed.
-#[must_use]
 pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
     in_order(repair(file, text, need))
 }
 
 /// The repair of a boot file, or `None` where it already says what is needed.
-#[must_use]
 pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
     let mut draft = Draft::new(file, text)?;
     if need == Need::Enable {

@@ -64,7 +64,6 @@ pub struct Line {
 
 impl Line {
     /// The property and its value.
-    #[must_use]
     pub fn setting(&self) -> Option<(&str, &str)> {
         self.text.split_once('=')
     }
@@ -83,7 +82,6 @@ pub struct ConfigTxt {
 
 impl ConfigTxt {
     /// The lines. Comments, filters and followed includes are not among them.
-    #[must_use]
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
@@ -114,7 +112,6 @@ impl ConfigTxt {
     }
 
     /// The last line that certainly sets a property.
-    #[must_use]
     pub fn line(&self, key: &str) -> Option<&Line> {
         let sets =
             |line: &&Line| line.condition.is_none() && line.setting().is_some_and(|(found, _)| found == key);
@@ -235,7 +232,6 @@ fn cut(line: &str) -> &str {
 }
 
 /// Whether a number that switches something does so.
-#[must_use]
 pub fn is_on(value: &str) -> bool {
     value.parse() != Ok(0)
 }

@@ -21,7 +21,6 @@ pub const INCOMPLETE: u8 = 14;
 
 /// The code for these findings. If a reboot alone does not fix all of
 /// them, the answer is [`KNOWN_BAD`].
-#[must_use]
 pub fn of(findings: &[Finding]) -> u8 {
     let mut failures = findings.iter().filter(|f| f.severity() == Severity::Fail).peekable();
     if failures.peek().is_none() {

@@ -29,19 +29,16 @@ pub struct Place {
 }
 
 impl Place {
-    #[must_use]
     pub fn file(file: impl Into<String>) -> Self {
         Self { file: file.into(), line: None, column: None }
     }
 
     /// A line of a file.
-    #[must_use]
     pub fn line(file: impl Into<String>, line: u64) -> Self {
         Self { line: Some(line), ..Self::file(file) }
     }
 
     /// A line and a column of a file.
-    #[must_use]
     pub fn at(file: impl Into<String>, line: u64, column: u64) -> Self {
         Self { column: Some(column), ..Self::line(file, line) }
     }
@@ -123,7 +120,6 @@ impl Finding {
 
     /// A finding as the row of its code has it: as severe, and with the remedy that is there. A milder one says so by
     /// [`Self::milder`], a better remedy replaces that of the row.
-    #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let row = code.row();
         let remedy = Some(row.remedy()).filter(|remedy| !remedy.explain.is_empty());
@@ -138,7 +134,6 @@ impl Finding {
     }
 
     /// How bad it is.
-    #[must_use]
     pub const fn severity(&self) -> Severity {
         self.severity
     }

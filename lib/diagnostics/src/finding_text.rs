@@ -8,7 +8,6 @@ const EVIDENCE: usize = 400;
 const MESSAGE: usize = 8 * 1024;
 
 /// The finding on lines of its own; the first begins with its code.
-#[must_use]
 pub fn text(finding: &Finding) -> String {
     let severity = finding.severity().to_string().to_uppercase();
     let mut out = format!("{}  {severity:8}{}\n", finding.code.id(), finding.name);
@@ -38,7 +37,6 @@ fn write_remedy(out: &mut String, remedy: &Remedy) {
 
 /// Does a terminal obey this character, or does it hide or reorder the text around it? Control characters (C0, C1),
 /// line and paragraph separators, bidirectional marks, and zero-width characters.
-#[must_use]
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -62,19 +60,16 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
 
 /// A foreign value on one line: files, annotations and answers may contain terminal sequences, which are shown and
 /// not obeyed.
-#[must_use]
 pub fn clean(text: &str) -> String {
     escaped(text, |_| false)
 }
 
 /// Text of our own, in which line feeds and tabs are ours.
-#[must_use]
 pub fn clean_lines(text: &str) -> String {
     escaped(text, |c| matches!(c, '\n' | '\t'))
 }
 
 /// JSON that a terminal does not obey either: JSON itself escapes only what is below a space. Still the same document.
-#[must_use]
 pub fn clean_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
@@ -89,13 +84,11 @@ pub fn clean_json(json: &str) -> String {
 }
 
 /// What someone else says, as evidence: quoted, cut, and nothing that looks like a command to type.
-#[must_use]
 pub fn quoted(text: &str, longest: usize) -> String {
     format!("\"{}\"", cut(text, longest).replace('"', "\\\"").replace('$', "\\u{24}"))
 }
 
 /// What comes from a file, at most so many characters of it, on one line and without terminal sequences.
-#[must_use]
 pub fn cut(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some((end, _)) => clean(&text[..end]) + "…",

@@ -20,7 +20,6 @@ pub struct FutureCa {
 
 impl FutureCa {
     /// For when no certificate is served to check: k3s does not even start with such a CA.
-    #[must_use]
     pub fn finding(&self) -> Finding {
         let message = "the CA of k3s is not valid yet, and k3s does not start with it";
         self.explain(Finding::new(Code::CertificateDates, message))

@@ -27,7 +27,6 @@ pub struct ArchiveFault {
 }
 
 impl ArchiveFault {
-    #[must_use]
     pub fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { why: why.into(), remedy: remedy.into() }
     }
@@ -118,7 +117,6 @@ fn named_for_another(name: &str, wanted: &str) -> Option<&'static str> {
 }
 
 /// What is wrong with an archive of these files, where none of its images is for `wanted`.
-#[must_use]
 pub fn fault(files: &Descriptions, wanted: &Platform) -> Option<ArchiveFault> {
     let parsed = |path: &str| serde_json::from_slice::<Value>(files.get(path)?).ok();
     let (index, list) = (parsed("index.json"), parsed("manifest.json"));

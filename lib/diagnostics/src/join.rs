@@ -40,7 +40,6 @@ pub struct Joining<'a> {
 }
 
 /// Judges what the server at `url`, whose host is `name`, showed to the node that joins.
-#[must_use]
 pub fn judge(url: &str, name: &ServingName, joining: Joining<'_>, shown: &JoinProbe) -> Vec<Finding> {
     let place = || Place::file(url);
     let (handshake, clocks) = match shown {
@@ -127,7 +126,6 @@ fn taken(url: &str, own: &str, name: &ServingName, served: &[String]) -> Option<
 }
 
 /// What was found of the host of a node that joins, with the commands of such a node, where k3s' unit is another one.
-#[must_use]
 pub fn on_this_node(mut finding: Finding) -> Finding {
     for command in finding.remedy.iter_mut().flat_map(|remedy| &mut remedy.commands) {
         if let Command::Unit { agent, .. } = *command {

@@ -81,14 +81,12 @@ pub struct Effective {
 }
 
 /// Whether k3s reads a file of this name in `FILE.d`.
-#[must_use]
 pub fn is_drop_in(name: &str) -> bool {
     let extension = name.rsplit_once('.').map(|(_, extension)| extension);
     extension.is_some_and(|e| e.eq_ignore_ascii_case("yaml") || e.eq_ignore_ascii_case("yml"))
 }
 
 /// Merges the files, in the order given, and the flags.
-#[must_use]
 pub fn merge(files: &[TextFile], flags: &[Flag]) -> Effective {
     let mut effective = Effective::default();
     for file in files {
@@ -364,7 +362,6 @@ fn wrong_flag(key: &str, wanted: &str, place: Place, example: &str) -> Finding {
 }
 
 /// systemd starts k3s with the unit as it was read last: what helps where a finding is about a unit has it read again.
-#[must_use]
 pub fn read_again(mut finding: Finding) -> Finding {
     let is_unit = |file: &str| {
         let path = Path::new(file);

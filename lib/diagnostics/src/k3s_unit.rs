@@ -26,7 +26,6 @@ pub struct DatastoreEndpoint {
 }
 
 impl DatastoreEndpoint {
-    #[must_use]
     pub fn of(value: &str, origin: Place) -> Self {
         let path = value.strip_prefix("sqlite://").unwrap_or(value).split('?').next();
         // k3s' own file as k3s itself spells it; any other path is another file.
@@ -71,7 +70,6 @@ pub struct K3sStart {
 }
 
 /// The environment files that the unit names; `true` where it may be missing.
-#[must_use]
 pub fn environment_files(units: &[TextFile]) -> Vec<(String, bool)> {
     let mut files = Vec::new();
     for (_, key, value) in units.iter().flat_map(settings) {
@@ -87,7 +85,6 @@ pub fn environment_files(units: &[TextFile]) -> Vec<(String, bool)> {
 }
 
 /// How the unit starts k3s. `units` are the unit and its drop-ins in systemd's order.
-#[must_use]
 pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> K3sStart {
     let flags = flags(units, environment_files);
     // The environment first, then the first flag: k3s' own order.
@@ -106,7 +103,6 @@ pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> K3sStart {
 
 /// The flags of the command that the unit starts, in order. `units` are the
 /// unit and its drop-ins in systemd's order.
-#[must_use]
 pub fn flags(units: &[TextFile], environment_files: &[TextFile]) -> Vec<Flag> {
     let mut command: Vec<Word> = Vec::new();
     for (origin, key, value) in units.iter().flat_map(settings) {
@@ -128,7 +124,6 @@ pub fn flags(units: &[TextFile], environment_files: &[TextFile]) -> Vec<Flag> {
 }
 
 /// The flags among the arguments that k3s is given, all of one origin.
-#[must_use]
 pub fn flags_of(arguments: &[String], origin: &Place) -> Vec<Flag> {
     let word = |text: &String| Word {
         text: text.clone(),
@@ -140,7 +135,6 @@ pub fn flags_of(arguments: &[String], origin: &Place) -> Vec<Flag> {
 }
 
 /// One variable of the environment that the unit gives, where it is not empty.
-#[must_use]
 pub fn variable(units: &[TextFile], environment_files: &[TextFile], name: &str) -> Option<Setting> {
     variables(units, environment_files).remove(name).filter(|setting| !setting.value.is_empty())
 }

@@ -31,7 +31,6 @@ pub struct KeptParameters {
 /// `cmdline` is the whole `cmdline.txt`, of which the firmware reads the first line; `extra` the generator's extra
 /// file, and `imported` what an earlier look remembered. `None` if there is nothing to write, and if the line
 /// is empty: the next boot fails with it, and it says nothing of what is wanted.
-#[must_use]
 pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<KeptParameters> {
     let wanted = split(lines(cmdline).first()?);
     let (before, imported_before) = (split(extra), split(imported));

@@ -32,7 +32,6 @@ impl Unusable {
     }
 
     /// For who is about to use the file; `remedy` says where there is another, for what cannot be corrected in it.
-    #[must_use]
     pub fn in_use(self, remedy: Remedy) -> Finding {
         let finding = Finding::new(Code::KubeconfigUnusable, self.to_string());
         let finding = if self.is_asked { finding.milder(Severity::Warn) } else { finding };
@@ -41,7 +40,6 @@ impl Unusable {
     }
 
     /// For the machine that k3s runs on, where it is the administrator's.
-    #[must_use]
     pub fn of_administrator(self) -> Finding {
         let explain = format!(
             "restart k3s, which writes {} again; or pass another with --admin-kubeconfig",
@@ -55,7 +53,6 @@ impl Unusable {
 }
 
 /// What keeps the file from being used, if anything; by this context, else by its current one.
-#[must_use]
 pub fn unusable(file: &TextFile, context: Option<&str>) -> Option<Unusable> {
     let root = match yaml_node::parse(&file.text) {
         Ok(root) => root,
@@ -121,7 +118,6 @@ pub fn usable(path: &str, bytes: &[u8], context: Option<&str>) -> Result<(), Unu
 }
 
 /// What the administrator's kubeconfig lets others read, by its mode.
-#[must_use]
 pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
     let mode = mode & 0o7777;
     (mode & 0o077 != 0).then(|| {
@@ -141,7 +137,6 @@ pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
 }
 
 /// The same for a copy, which k3s does not write.
-#[must_use]
 pub fn exposed_copy(path: &str, mode: u32) -> Option<Finding> {
     let remedy =
         Remedy::new("make it readable for its owner only").command(format!("chmod 0600 {}", quoted(path)));
@@ -150,7 +145,6 @@ pub fn exposed_copy(path: &str, mode: u32) -> Option<Finding> {
 
 /// What is wrong with the administrator's kubeconfig at `path`, as it was read. It is never the gate's verdict: `run`
 /// cannot work with it, k3s is not harmed.
-#[must_use]
 pub fn administrators(path: &str, read: Result<Option<TextFile>, String>, mode: Option<u32>) -> Vec<Finding> {
     let of_path = |why: String| Unusable::new(Place::file(path), why).of_administrator();
     match read {

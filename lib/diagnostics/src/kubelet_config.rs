@@ -40,7 +40,6 @@ fn is_list(value: &YamlValue) -> bool {
 }
 
 /// The file that an entry of `kubelet-arg` names.
-#[must_use]
 pub fn named(arguments: &[Setting]) -> Vec<Setting> {
     let path = |setting: &Setting| {
         let value = setting.value.trim_start_matches('-').strip_prefix("config=")?.to_owned();
@@ -50,7 +49,6 @@ pub fn named(arguments: &[Setting]) -> Vec<Setting> {
 }
 
 /// A file that an entry names and that is not there: k3s does not start.
-#[must_use]
 pub fn missing(named: &Setting) -> Finding {
     let Setting { value: path, origin } = named;
     let message =
@@ -64,7 +62,6 @@ pub fn missing(named: &Setting) -> Finding {
 }
 
 /// A file among the drop-ins that the kubelet passes over.
-#[must_use]
 pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
     let is_meant = [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)) && !name.starts_with('.');
     is_meant.then(|| {
@@ -80,7 +77,6 @@ pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
 }
 
 /// What is wrong with a file; `by_systemd` says whether systemd starts k3s.
-#[must_use]
 pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
     let root = match yaml_node::parse(&file.text) {
         Ok(root) => root,

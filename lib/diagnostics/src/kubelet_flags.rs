@@ -23,7 +23,6 @@ fn all() -> impl Iterator<Item = (&'static str, Option<u32>)> {
 }
 
 /// The flags that the kubelet does not have; their values are not repeated.
-#[must_use]
 pub fn lint(arguments: &[Setting]) -> Vec<Finding> {
     arguments.iter().filter_map(judge).collect()
 }

@@ -21,7 +21,6 @@ impl System {
     };
 
     /// The file of names and addresses.
-    #[must_use]
     pub const fn hosts_file(self) -> &'static str {
         match self {
             Self::Linux | Self::MacOs => "/etc/hosts",
@@ -30,7 +29,6 @@ impl System {
     }
 
     /// The command that adds a line to it.
-    #[must_use]
     pub fn add_name(self, line: &str) -> String {
         match self {
             Self::Linux | Self::MacOs => format!("echo '{line}' | sudo tee -a /etc/hosts"),
@@ -41,7 +39,6 @@ impl System {
     }
 
     /// The command that shows what a name resolves to.
-    #[must_use]
     pub fn resolve(self, name: &str) -> String {
         let name = quoted(name);
         match self {

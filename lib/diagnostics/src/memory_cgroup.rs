@@ -35,7 +35,6 @@ use self::parts::{
 };
 
 /// The findings: the verdict on the controller, and a boot file that is not known or not readable.
-#[must_use]
 pub fn findings(facts: &CgroupFacts) -> Vec<Finding> {
     let verdict = match &facts.controller {
         Controller::Unknown(why) => {

@@ -67,7 +67,6 @@ pub enum RepairStep {
 }
 
 impl RepairStep {
-    #[must_use]
     pub const fn progress(&self) -> Option<RepairProgress> {
         match self {
             Self::Done | Self::GiveUp(_) => None,
@@ -79,7 +78,6 @@ impl RepairStep {
 }
 
 /// The next step after this progress.
-#[must_use]
 pub fn next(progress: RepairProgress, state: &RepairState<'_>) -> RepairStep {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity() == Severity::Fail) {
         return RepairStep::GiveUp(format!(
@@ -146,7 +144,6 @@ pub fn next(progress: RepairProgress, state: &RepairState<'_>) -> RepairStep {
 }
 
 /// Where the drop-in is, or would be.
-#[must_use]
 pub fn drop_in(effective: &Effective) -> PathBuf {
     effective.drop_ins.join(DROP_IN)
 }
@@ -179,7 +176,6 @@ pub struct OwnNames {
 
 impl OwnNames {
     /// Whether k3s serves the name although it is not configured.
-    #[must_use]
     pub fn has(&self, served: &str) -> bool {
         // Addresses come and go with the network, and k3s adds those of the host by itself.
         is_inner(served)
@@ -199,7 +195,6 @@ pub fn stale<'a>(served: &'a [String], effective: &Effective, own: &OwnNames) ->
 }
 
 /// The warning about such names.
-#[must_use]
 pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
     if names.is_empty() {
         return None;

@@ -17,7 +17,6 @@ pub use files::{BootFileContent, FatFiles};
 pub use loader::{DIRECTORIES, FILES};
 
 /// What the next boot takes.
-#[must_use]
 pub fn forecast(files: &FatFiles, machine: &MachineFacts) -> NextBoot {
     if let Some(loader) = loader::running(files, machine) {
         return NextBoot::only(BootFile::Loader(Box::new(loader)));

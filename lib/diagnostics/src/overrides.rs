@@ -26,7 +26,6 @@ pub struct Overrides {
 }
 
 /// Reads the file's text.
-#[must_use]
 pub fn parse(file: &str, text: &str) -> Overrides {
     let mut overrides = Overrides { file: file.to_owned(), ..Overrides::default() };
     let text = text.trim_start_matches('\u{feff}');
@@ -45,13 +44,11 @@ pub fn parse(file: &str, text: &str) -> Overrides {
 
 impl Overrides {
     /// A file that could not be read, for this reason.
-    #[must_use]
     pub fn unreadable(file: String, why: String) -> Self {
         Self { file, unreadable: Some(why), ..Self::default() }
     }
 
     /// The finding as the owner has it: a failure that is overridden is a warning that says so.
-    #[must_use]
     pub fn applied_to(&self, mut finding: Finding) -> Finding {
         let line = self.codes.get(&finding.code).filter(|_| finding.severity() == Severity::Fail);
         let Some(line) = line else { return finding };
@@ -62,7 +59,6 @@ impl Overrides {
     }
 
     /// What is wrong with the file itself, which then overrides less than its owner means.
-    #[must_use]
     pub fn fault(&self) -> Option<Finding> {
         if let Some(why) = &self.unreadable {
             let message = format!("{} cannot be read, so no code is overridden: {why}", self.file);

@@ -22,7 +22,6 @@ pub enum Power {
 }
 
 /// What these flags report, each once.
-#[must_use]
 pub fn reported(flags: u32) -> Vec<&'static str> {
     let is_set = |bit: u32| (flags | flags >> 16) >> bit & 1 == 1;
     FLAGS.iter().filter(|(bit, _)| is_set(*bit)).map(|(_, name)| *name).collect()
@@ -30,7 +29,6 @@ pub fn reported(flags: u32) -> Vec<&'static str> {
 
 /// The verdict; nothing where all is well. Fluctuating states are no part of the message: each change would be a new
 /// report.
-#[must_use]
 pub fn finding(power: &Power) -> Option<Finding> {
     let (place, saw, what) = match power {
         Power::Flags(place, flags) => (place, format!("{flags:#x}"), reported(*flags)),
@@ -54,7 +52,6 @@ pub fn finding(power: &Power) -> Option<Finding> {
 const HOT: i64 = 80_000;
 
 /// A warning at or above that; the temperature itself is evidence only, since each change would be news.
-#[must_use]
 pub fn heat(place: Place, millidegrees: i64) -> Option<Finding> {
     (millidegrees >= HOT).then(|| {
         let message = "the processor is at 80 °C or hotter, and the firmware slows it down";

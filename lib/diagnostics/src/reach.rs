@@ -19,7 +19,6 @@ use crate::{
 const CLOCKS: i64 = 60;
 
 /// The name of the server and what the machine's resolver says of it; `is_node`: k3s runs on this machine.
-#[must_use]
 pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: bool) -> Option<Finding> {
     if matches!(name, ServingName::Ip(_)) {
         return None;
@@ -82,7 +81,6 @@ fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
 }
 
 /// Configured names without a dot, of which kubectl on a laptop may not find any.
-#[must_use]
 pub fn unqualified_names(names: &[WantedName]) -> Option<Finding> {
     let is_short = |wanted: &&WantedName| matches!(&wanted.name, ServingName::Dns(name) if !name.contains('.') && name != "localhost");
     perhaps_not_found(
@@ -93,7 +91,6 @@ pub fn unqualified_names(names: &[WantedName]) -> Option<Finding> {
 }
 
 /// The configured names that kubectl on a laptop may not find.
-#[must_use]
 pub fn hidden_names(seen: &[ObservedName]) -> Option<Finding> {
     let names = seen.iter().map(|(wanted, _)| wanted);
     perhaps_not_found(
@@ -136,7 +133,6 @@ impl Clocks {
 }
 
 /// The handshake at `endpoint` for `name`, both of which the file `kubeconfig` says.
-#[must_use]
 pub fn handshake(
     endpoint: &str,
     name: &ServingName,
@@ -235,7 +231,6 @@ fn difference_text(clocks: Clocks) -> String {
 }
 
 /// The two clocks, where they differ.
-#[must_use]
 pub fn clocks(clocks: Clocks) -> Option<Finding> {
     (clocks.difference().abs() > CLOCKS).then(|| Finding::new(Code::ClocksDiffer, difference_text(clocks)))
 }
@@ -254,7 +249,6 @@ fn unreachable(place: Place, endpoint: &str, silence: &Silence) -> Finding {
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 33..=37;
 
 /// Whether the server's version is one of them. `version` is as the server says it, such as `v1.36.4+k3s1`.
-#[must_use]
 pub fn version(version: &str) -> Option<Finding> {
     let (first, last) = (VERSIONS.start(), VERSIONS.end());
     let minor = version.strip_prefix("v1.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());

@@ -17,7 +17,6 @@ use crate::yaml_node::{self, ODD_INDENT, PRINTED_QUOTES, YamlNode};
 pub const FILE: &str = "/etc/rancher/k3s/registries.yaml";
 
 /// What is wrong with the file; `is_there` says whether a file of the host can be read.
-#[must_use]
 pub fn lint(file: &TextFile, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
     let root = match yaml_node::parse(&file.text) {
         Ok(root) => root,
@@ -268,7 +267,6 @@ const AUTH: [&str; 6] = ["username", "password", "auth", "token", "identity_toke
 const TLS: [&str; 4] = ["ca_file", "cert_file", "key_file", "insecure_skip_verify"];
 
 /// A file that the setting `private-registry` names, and that is not there: k3s then does without any.
-#[must_use]
 pub fn missing(named: &Setting) -> Finding {
     let Setting { value: path, origin } = named;
     let what =
@@ -282,7 +280,6 @@ pub fn missing(named: &Setting) -> Finding {
 pub const MISNAMED: [&str; 4] = ["registries.yml", "registry.yaml", "registry.yml", "registries.json"];
 
 /// A file next to it whose name k3s does not read.
-#[must_use]
 pub fn misnamed(path: &str) -> Finding {
     let place = Place::file(path);
     let message = format!("{place}: k3s reads {FILE} only");

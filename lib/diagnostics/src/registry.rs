@@ -29,7 +29,6 @@ pub enum By {
 }
 
 impl Registry {
-    #[must_use]
     pub fn config(&self) -> String {
         let Self { name, by } = self;
         let scheme = if *by == By::Http { "http" } else { "https" };
@@ -47,7 +46,6 @@ impl Registry {
     pub const FILE: &str = "/etc/rancher/k3s/registries.yaml";
 
     /// What is typed besides: on the nodes, and to push.
-    #[must_use]
     pub fn commands(&self) -> Vec<String> {
         let plain = if self.by == By::Http { " --dest-tls-verify=false" } else { "" };
         vec![

@@ -52,7 +52,6 @@ impl<'de> Deserialize<'de> for ReportedFindings {
 impl ReportedFindings {
     /// The known findings. The unknown ones are evidence, seen at `place`, of one more, which `counted` makes of their
     /// number.
-    #[must_use]
     pub fn with_unknown(self, place: &Place, counted: impl FnOnce(usize) -> Finding) -> Vec<Finding> {
         let Self { mut known, unknown } = self;
         if !unknown.is_empty() {

@@ -19,7 +19,6 @@ pub enum ServingName {
 impl ServingName {
     /// Whether the name is one that mDNS answers for, and so none that kubectl finds: it asks DNS and /etc/hosts only
     /// (kubernetes/kubectl#48).
-    #[must_use]
     pub fn is_mdns(&self) -> bool {
         matches!(self, Self::Dns(name) if name.rsplit_once('.').is_some_and(|(_, last)| last == "local"))
     }
@@ -174,14 +173,12 @@ fn without_port(host: &str) -> &str {
 }
 
 /// Names that are in every certificate of k3s and are of no use from another machine.
-#[must_use]
 pub fn is_inner(served: &str) -> bool {
     served.starts_with("kubernetes") || served == "localhost" || served == "::1"
 }
 
 /// The served name that looks most like the wanted one, where one does. A certificate may have any text in the place
 /// of a name, which is not for a user to type.
-#[must_use]
 pub fn nearest<'a>(wanted: &str, served: &'a [String]) -> Option<&'a str> {
     served
         .iter()

@@ -55,7 +55,6 @@ pub enum Silence {
 
 impl Silence {
     /// Why, in a text.
-    #[must_use]
     pub fn why(&self) -> &str {
         match self {
             Self::Refused(why) | Self::Late(why) | Self::Cut(why) | Self::Unanswered(why) => why,
@@ -141,7 +140,6 @@ pub enum ServingStage {
 }
 
 /// The names to prove; a setting that is no name is a finding.
-#[must_use]
 pub fn wanted(settings: &[Setting], stage: ServingStage) -> (Vec<WantedName>, Vec<Finding>) {
     let mut names = Vec::new();
     let mut findings = Vec::new();
@@ -182,7 +180,6 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: ServingStage) -> Find
 }
 
 /// Judges the handshakes. `endpoint` is the address they went to.
-#[must_use]
 pub fn judge(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> ServingProof {
     if observations.is_empty() {
         let message = "no names are configured (tls-san is empty), so there is nothing to prove";
@@ -317,7 +314,6 @@ fn unreachable(endpoint: &str, observations: &[ObservedName]) -> Option<Finding>
 }
 
 /// Nothing can be said about the names, for the reason given.
-#[must_use]
 pub fn unknown(message: &str) -> Finding {
     Finding::new(Code::ServingNamesUnknown, message)
 }

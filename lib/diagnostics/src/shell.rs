@@ -1,14 +1,12 @@
 //! Words for a shell.
 
 /// The text as one word for the shell of who reads it: on Windows that is PowerShell, where a quote ends otherwise.
-#[must_use]
 pub fn quoted(text: &str) -> String {
     if cfg!(windows) { powershell(text) } else { posix(text) }
 }
 
 /// The text as one word of a POSIX shell, which may be that of another machine; as it is where nothing in it means
 /// anything to one.
-#[must_use]
 pub fn posix(text: &str) -> String {
     if is_plain(text, "-_./:,+@%") { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

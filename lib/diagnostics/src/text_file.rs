@@ -9,7 +9,6 @@ pub struct TextFile {
 }
 
 impl TextFile {
-    #[must_use]
     pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         Self { path: path.into(), text: text.into() }
     }
@@ -17,7 +16,6 @@ impl TextFile {
 
 /// The text of a file that people wrote with whatever they have: UTF-8, or UTF-16 behind its mark, as PowerShell's `>`
 /// writes it; without the mark. `None` where it is neither.
-#[must_use]
 pub fn decoded(bytes: &[u8]) -> Option<String> {
     match bytes {
         [0xff, 0xfe, text @ ..] => wide(text, u16::from_le_bytes),

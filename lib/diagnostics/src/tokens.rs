@@ -20,7 +20,6 @@ const QUOTED_LINES: usize = 64;
 
 /// The text as it may be given to others: no tokens, no private keys, nothing behind a name that sounds like a
 /// secret's, no one in a URL. What is indented below such a name is removed, too.
-#[must_use]
 pub fn redacted(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     // Lines that a private key may still have.

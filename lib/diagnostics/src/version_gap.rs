@@ -21,14 +21,12 @@ pub struct PartVersion {
 
 impl PartVersion {
     /// The part, unless what it says is no version of ours.
-    #[must_use]
     pub fn new(part: impl Into<String>, version: &str) -> Option<Self> {
         Some(Self { part: part.into(), version: parse(version)? })
     }
 }
 
 /// A version such as `0.2.0-rc.1`.
-#[must_use]
 pub fn parse(text: &str) -> Option<Version> {
     Version::parse(text).ok().filter(|_| text.len() <= LONGEST)
 }
@@ -51,7 +49,6 @@ impl fmt::Display for VersionGap {
 }
 
 /// The parts that are too far behind the newest of all; of several newest ones the first is named.
-#[must_use]
 pub fn gaps(parts: &[PartVersion]) -> Vec<VersionGap> {
     let newest = parts.iter().rev().max_by(|a, b| a.version.cmp_precedence(&b.version));
     let Some(newest) = newest else { return Vec::new() };
@@ -80,7 +77,6 @@ pub enum ReleaseAge {
 }
 
 impl ReleaseAge {
-    #[must_use]
     pub fn of(release: &Version, own: &Version) -> Self {
         match release.cmp_precedence(own) {
             Ordering::Greater => Self::Newer,
@@ -91,7 +87,6 @@ impl ReleaseAge {
 }
 
 /// The parts that are older than this release.
-#[must_use]
 pub fn older_than(release: &Version, parts: &[PartVersion]) -> Vec<String> {
     let older = parts.iter().filter(|part| ReleaseAge::of(release, &part.version) == ReleaseAge::Newer);
     older.map(|part| part.part.clone()).collect()

@@ -72,7 +72,6 @@ pub struct ValidConfig {
 
 impl ValidConfig {
     /// The file with its secrets empty, every other byte as it was; `None` if it has none.
-    #[must_use]
     pub fn blanked(&self, file: &[u8]) -> Option<Vec<u8>> {
         let (mut blanked, mut from) = (Vec::new(), 0);
         for at in &self.secrets_at {

@@ -18,12 +18,10 @@ impl When {
     pub const ALL: [(&'static str, Self); 3] =
         [("hourly", Self::Hourly), ("daily", Self::Daily), ("weekly", Self::Weekly)];
 
-    #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, when)| when)
     }
 
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hourly => "hourly",
@@ -33,7 +31,6 @@ impl When {
     }
 
     /// The time between two of them, in seconds.
-    #[must_use]
     pub const fn seconds(self) -> i64 {
         match self {
             Self::Hourly => HOUR,
@@ -44,7 +41,6 @@ impl When {
 
     /// Whether it is due again, where it was last done then (in seconds since 1970). A time in the future means that a
     /// clock was wrong, so it is ignored.
-    #[must_use]
     pub const fn is_due(self, made: Option<i64>, now: i64) -> bool {
         match made {
             Some(made) => now < made - SLACK || now >= made + self.seconds() - SLACK,

@@ -64,7 +64,6 @@ pub struct SyntaxError {
 }
 
 /// The first document of a text; k3s and its clients read no other.
-#[must_use]
 pub fn first_document(text: &str) -> &str {
     let mut begun = false;
     let mut at = 0;
@@ -84,7 +83,6 @@ pub fn first_document(text: &str) -> &str {
 }
 
 /// The line of what comes after the first document, unless that is nothing.
-#[must_use]
 pub fn second_document(text: &str) -> Option<u64> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = first_document(text);
@@ -132,7 +130,6 @@ impl From<Spanned<YamlValue>> for YamlNode {
 
 impl YamlNode {
     /// The last value of a key, where this is a mapping that has it.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         let YamlValue::Map(entries) = &self.value else {
             return None;
@@ -140,7 +137,6 @@ impl YamlNode {
         entries.iter().rev().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
     }
 
-    #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
             YamlValue::Scalar(text) => Some(text),
@@ -149,7 +145,6 @@ impl YamlNode {
     }
 
     /// Whether it begins with a quote in `text`, that it was parsed from: a string, whatever its content.
-    #[must_use]
     pub fn is_quoted(&self, text: &str) -> bool {
         let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
         let start = || text.lines().nth(at(self.line)?)?.chars().nth(at(self.column)?);
@@ -169,7 +164,6 @@ impl YamlNode {
     }
 
     /// The items, where this is a list.
-    #[must_use]
     pub fn items(&self) -> &[Self] {
         match &self.value {
             YamlValue::List(items) => items,
@@ -178,7 +172,6 @@ impl YamlNode {
     }
 
     /// The keys and values of a mapping; none where this is none.
-    #[must_use]
     pub fn entries(&self) -> &[(Self, Self)] {
         match &self.value {
             YamlValue::Map(entries) => entries,
@@ -189,7 +182,6 @@ impl YamlNode {
 
 impl YamlValue {
     /// What kind of value this is, for a message.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",

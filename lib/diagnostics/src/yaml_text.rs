@@ -8,7 +8,6 @@ use serde::{Serialize, Serializer};
 use serde_saphyr::SerializerOptions;
 
 /// The text, with a newline at its end.
-#[must_use]
 pub fn write(value: &impl Serialize) -> String {
     let mut options = SerializerOptions::default();
     // Every text on one line: k3s takes a line `---` inside a block for the end of the document.

@@ -9,7 +9,6 @@ const FIRST: Duration = Duration::from_secs(1);
 
 /// The pause after the `failures`-th failure in a row (from 1): doubling from one second up to `longest`, and
 /// up to a quarter shorter by `chance` (0..1).
-#[must_use]
 pub fn pause(failures: u32, longest: Duration, chance: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     let full = FIRST.saturating_mul(1 << doublings).min(longest);
@@ -17,7 +16,6 @@ pub fn pause(failures: u32, longest: Duration, chance: f64) -> Duration {
 }
 
 /// The time to the next comparison of an unchanged resource: up to a tenth earlier than `period`.
-#[must_use]
 pub fn resync(period: Duration, chance: f64) -> Duration {
     earlier(period, 0.1, chance)
 }
@@ -27,7 +25,6 @@ fn earlier(pause: Duration, share: f64, chance: f64) -> Duration {
 }
 
 /// The pause, up to a tenth longer or shorter.
-#[must_use]
 pub fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.9 + 0.2 * fastrand::f64())
 }
@@ -40,7 +37,6 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    #[must_use]
     pub const fn new(first: Duration) -> Self {
         Self { first, next: first }
     }

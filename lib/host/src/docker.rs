@@ -86,7 +86,6 @@ impl Engine {
     }
 
     /// Where it listens.
-    #[must_use]
     pub fn socket(&self) -> &str {
         &self.socket
     }

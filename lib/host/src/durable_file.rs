@@ -37,7 +37,6 @@ pub struct WriteOptions<'a> {
 
 impl WriteOptions<'_> {
     /// With these permissions, for the caller.
-    #[must_use]
     pub const fn mode(mode: u32) -> Self {
         Self { mode, uid: None, gid: None, suffix: ".new" }
     }
@@ -119,7 +118,6 @@ pub fn if_there(removed: io::Result<()>) -> io::Result<()> {
 }
 
 /// The same path with `suffix` behind its name.
-#[must_use]
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -127,7 +125,6 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Of a bare file name that is the working directory.
-#[must_use]
 pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -37,7 +37,6 @@ impl Examples {
     }
 
     /// The command line with all examples, as they are typed when the program is called `called`.
-    #[must_use]
     pub fn added(self, command: Command, called: &str) -> Command {
         self.below(command, self.program, called)
     }
@@ -89,7 +88,6 @@ impl Examples {
 
     /// What a test is to find nothing of: examples that the program refuses, commands without an example,
     /// summaries of more than a line.
-    #[must_use]
     pub fn faults(self, command: &Command) -> Vec<String> {
         let mut faults = Vec::new();
         if self.each().count() != self.text.lines().filter(|line| line.starts_with("# ")).count() {

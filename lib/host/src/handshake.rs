@@ -47,7 +47,6 @@ pub struct Handshake {
 impl Handshake {
     /// Whether the connection was accepted, as the kernel of a busy machine does at once, and then no answer came in
     /// time. A machine that is off, or behind a firewall, accepts none.
-    #[must_use]
     pub const fn is_late(&self) -> bool {
         matches!(self.outcome, HandshakeOutcome::Unreachable(Silence::Late(_))) && self.peer.is_some()
     }
@@ -90,7 +89,6 @@ pub async fn handshake(
 
 /// How a client judges a certificate that it was given as a CA itself, which webpki accepts from no server: Go and
 /// OpenSSL trust it, for its names and between its dates.
-#[must_use]
 pub fn of_itself(
     certificate: &CertificateDer<'_>,
     judged: &ServerName<'_>,
@@ -115,7 +113,6 @@ pub fn of_itself(
 }
 
 /// Whether the certificate is one of a CA, which webpki accepts from no server.
-#[must_use]
 pub fn is_ca(certificate: &CertificateDer<'_>) -> bool {
     X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.is_ca())
 }
@@ -191,7 +188,6 @@ fn date_of(answer: &str) -> Option<i64> {
 
 /// For a client that takes this one certificate, or any where none is given: for what is worth nothing to anyone, or
 /// to say all that is wrong with a server that is not trusted. The server has to have its key.
-#[must_use]
 pub fn believing(only: Option<CertificateDer<'static>>) -> ClientConfig {
     let algorithms = CryptoProvider::get_default().map_or_else(
         || rustls::crypto::ring::default_provider().signature_verification_algorithms,

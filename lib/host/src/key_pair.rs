@@ -76,7 +76,6 @@ impl Pair {
     }
 
     /// What a TLS server shows and signs with.
-    #[must_use]
     pub fn certified(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.certified)
     }
@@ -90,31 +89,26 @@ impl Pair {
     }
 
     /// Its private key; `Debug` does not show it.
-    #[must_use]
     pub fn key(&self) -> &PrivateKeyDer<'static> {
         &self.key
     }
 
     /// The DNS names, in lower case, and addresses it is good for.
-    #[must_use]
     pub fn names(&self) -> &BTreeSet<String> {
         &self.names
     }
 
     /// From then on it is refused.
-    #[must_use]
     pub fn expires(&self) -> Timestamp {
         self.expires
     }
 
     /// May it sign other certificates?
-    #[must_use]
     pub fn is_ca(&self) -> bool {
         self.is_ca
     }
 
     /// The first 16 hexadecimal digits of the certificate's SHA-256: enough to distinguish two in a log.
-    #[must_use]
     pub fn fingerprint(&self) -> String {
         let digest = Sha256::digest(self.certified.cert.first().map_or(&[][..], |der| der.as_ref()));
         digest.iter().take(8).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
@@ -131,13 +125,11 @@ impl fmt::Debug for Pair {
 }
 
 /// From when to when the first certificate of a PEM text is valid; `None` where there is none to read.
-#[must_use]
 pub fn validity(pem: &[u8]) -> Option<(Timestamp, Timestamp)> {
     validity_of(&CertificateDer::pem_slice_iter(pem).next()?.ok()?)
 }
 
 /// The same of a certificate.
-#[must_use]
 pub fn validity_of(certificate: &CertificateDer<'_>) -> Option<(Timestamp, Timestamp)> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let at = |seconds, beyond| Timestamp::from_second(seconds).unwrap_or(beyond);

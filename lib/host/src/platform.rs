@@ -31,7 +31,6 @@ pub use here::{
 pub const CAN_BE_NODE: bool = cfg!(target_os = "linux");
 
 /// Whether to colour what goes to `out`: a terminal that shows colours, unless the user asked for none.
-#[must_use]
 pub fn colours(out: &impl IsTerminal) -> bool {
     let is_asked_not_to = std::env::var_os("NO_COLOR");
     are_wanted(out.is_terminal(), is_asked_not_to.as_deref()) && shows_colours()

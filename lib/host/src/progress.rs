@@ -61,19 +61,16 @@ struct ProgressLine {
 
 impl Progress {
     /// Work of which only the time is known.
-    #[must_use]
     pub fn waiting(text: &str) -> Self {
         LINES.begin(WAITS, None, text)
     }
 
     /// Work on so many bytes; on any number of them where that is not known.
-    #[must_use]
     pub fn of_bytes(text: &str, total: Option<u64>) -> Self {
         LINES.begin(if total.is_some() { BYTES } else { WAITS }, total, text)
     }
 
     /// Work on so many items.
-    #[must_use]
     pub fn of_items(text: &str, total: u64) -> Self {
         LINES.begin(ITEMS, Some(total), text)
     }

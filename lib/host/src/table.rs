@@ -13,14 +13,12 @@ pub fn widths<'a>(rows: impl IntoIterator<Item = &'a [String]>) -> Vec<usize> {
 }
 
 /// The cells, each as wide as its column, with `gap` between them.
-#[must_use]
 pub fn line(cells: &[String], widths: &[usize], gap: &str) -> String {
     let padded: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
     padded.join(gap)
 }
 
 /// All rows, without blanks at the ends of their lines.
-#[must_use]
 pub fn table(rows: &[Vec<String>], gap: &str) -> String {
     let widths = widths(rows.iter().map(Vec::as_slice));
     rows.iter().map(|cells| line(cells, &widths, gap).trim_end().to_owned() + "\n").collect()

@@ -15,7 +15,6 @@ pub struct HeadersLimit(Cell<u64>);
 
 impl HeadersLimit {
     /// What the archive is to be read from.
-    #[must_use]
     pub const fn over<R>(&self, inner: R) -> HeadersLimited<'_, R> {
         HeadersLimited { inner, left: &self.0 }
     }

@@ -19,7 +19,6 @@ const LIFETIME: Duration = Duration::from_hours(24 * 90);
 const NOTE: &str = "\n# of cert-manager, trusted until ";
 
 /// The Certificate, `NAMESPACE/NAME`, whose CA cert-manager writes into an installed definition.
-#[must_use]
 pub fn ca_left_to(installed: &CustomResourceDefinition) -> Option<&str> {
     installed.annotations().get(INJECT_CA).map(String::as_str)
 }

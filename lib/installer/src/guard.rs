@@ -43,7 +43,6 @@ impl Guard {
     }
 
     /// Judges what a cluster has.
-    #[must_use]
     pub fn policy_state(
         &self,
         policy: Option<&ValidatingAdmissionPolicy>,

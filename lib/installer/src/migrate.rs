@@ -129,7 +129,6 @@ pub enum MigrateError {
 
 impl MigrateError {
     /// Did the API server only take too long?
-    #[must_use]
     pub const fn is_late(&self) -> bool {
         matches!(self, Self::Api { cause: CallError::Late(_), .. })
     }

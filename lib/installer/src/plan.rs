@@ -120,7 +120,6 @@ impl fmt::Display for DefinitionRefusal {
 }
 
 /// The built-in definition as it has to be in a cluster: with the address of the webhook and the CA to trust.
-#[must_use]
 pub fn complete(mut definition: CustomResourceDefinition, webhook: &Webhook) -> CustomResourceDefinition {
     let conversion = definition.spec.conversion.as_mut().and_then(|conversion| conversion.webhook.as_mut());
     if let Some(conversion) = conversion {
@@ -135,7 +134,6 @@ pub fn complete(mut definition: CustomResourceDefinition, webhook: &Webhook) -> 
 }
 
 /// Compares what is installed with what is `desired` ([`complete`]).
-#[must_use]
 pub fn plan(
     installed: Option<&CustomResourceDefinition>,
     desired: &CustomResourceDefinition,
@@ -263,7 +261,6 @@ pub(super) fn stored_versions(definition: &CustomResourceDefinition) -> Vec<Stri
 }
 
 /// Our spec under the metadata that is there; of ours only the labels and annotations are added.
-#[must_use]
 pub fn merged(
     installed: &CustomResourceDefinition,
     desired: &CustomResourceDefinition,
@@ -337,7 +334,6 @@ fn reasons(installed: &CustomResourceDefinition, with: &CustomResourceDefinition
 }
 
 /// A spec with the values that the API server fills in, so that what it returns equals what it was given.
-#[must_use]
 pub fn normal(spec: &CustomResourceDefinitionSpec) -> CustomResourceDefinitionSpec {
     let mut spec = spec.clone();
     let kind = &spec.names.kind;

@@ -60,7 +60,6 @@ impl InstallReport {
         self.definitions.iter().chain(&self.admission)
     }
 
-    #[must_use]
     pub fn changed(&self) -> bool {
         self.all().any(|installed| installed.outcome != InstallOutcome::Unchanged)
     }
@@ -169,13 +168,11 @@ pub enum InstallError {
 
 impl InstallError {
     /// Would trying again be of no use until a user has done something?
-    #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::NamesRefused { .. } | Self::OtherRole { .. })
     }
 
     /// Did the API server only take too long?
-    #[must_use]
     pub const fn is_late(&self) -> bool {
         matches!(self, Self::Api { cause: CallError::Late(_), .. } | Self::NotEstablished { .. })
     }

@@ -32,20 +32,17 @@ pub struct Service {
 
 impl Service {
     /// The one name that the API server expects in the webhook's certificate.
-    #[must_use]
     pub fn host(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 
     /// The webhook behind it, which shows a certificate that one of these CAs has signed.
-    #[must_use]
     pub fn webhook(self, ca_bundle: String) -> Webhook {
         let url = format!("https://{}:{}{PATH}", self.host(), self.port);
         Webhook { url, service: Some(self), ca_bundle }
     }
 
     /// As definitions name it.
-    #[must_use]
     pub fn reference(&self) -> ServiceReference {
         ServiceReference {
             namespace: self.namespace.clone(),

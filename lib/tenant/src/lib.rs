@@ -82,7 +82,7 @@
 //! that changes;
 //! [`watch::Interest::try_again`] shortens the pause once a right was granted.
 
-#![warn(missing_docs)]
+#![warn(clippy::must_use_candidate, missing_docs)]
 
 mod access_cache;
 mod account;

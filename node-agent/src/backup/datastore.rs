@@ -24,7 +24,6 @@ pub struct DatastoreContents {
 
 /// Bytes of a copy: its pages, and those that only the write-ahead log has. The length of the log says nothing, since
 /// SQLite writes it again from its beginning and does not shorten it.
-#[must_use]
 pub fn size(path: &Path) -> u64 {
     let pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
     let bytes = open(path).and_then(|database| database.query_row(pages, [], |row| row.get::<_, i64>(0)));

@@ -50,7 +50,6 @@ pub fn complete(root: &HostRoot, state_dir: &Path) -> anyhow::Result<Option<Rest
 }
 
 /// Which boot this is.
-#[must_use]
 pub fn boot(root: &HostRoot) -> String {
     root.read_if_possible(BOOT_ID).map(|file| file.text.trim().to_owned()).unwrap_or_default()
 }

@@ -32,7 +32,6 @@ pub struct BackupLayout {
 }
 
 impl BackupLayout {
-    #[must_use]
     pub fn of(host: &Host, state_dir: &Path) -> Self {
         Self {
             data_dir: host.k3s_data_dir(),
@@ -42,7 +41,6 @@ impl BackupLayout {
         }
     }
 
-    #[must_use]
     pub fn directory(&self, part: BackupRoot) -> PathBuf {
         match part {
             BackupRoot::Server => self.data_dir.join("server"),
@@ -54,7 +52,6 @@ impl BackupLayout {
         }
     }
 
-    #[must_use]
     pub fn datastore(&self) -> PathBuf {
         self.data_dir.join("server/db/state.db")
     }
@@ -62,7 +59,6 @@ impl BackupLayout {
 
 /// Why the datastore is no file of SQLite here. What is configured decides before what is there: the file of before
 /// stays where k3s uses another database.
-#[must_use]
 pub fn other_datastore(host: &Host, layout: &BackupLayout) -> Option<String> {
     let root = &host.root;
     if let Some(endpoint) = host.effective().datastore.filter(|endpoint| endpoint.is_elsewhere) {
@@ -82,7 +78,6 @@ pub fn other_datastore(host: &Host, layout: &BackupLayout) -> Option<String> {
 }
 
 /// Why `--volumes` would save nothing of this k3s.
-#[must_use]
 pub fn volumes_elsewhere(host: &Host, layout: &BackupLayout) -> Option<UpgradeRefusal> {
     let Setting { value, origin } = host.effective().local_storage?;
     let is_usual = value.is_empty() || Path::new(&value) == layout.directory(BackupRoot::Volumes);
@@ -195,7 +190,6 @@ fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Bytes of all files in the archive.
-#[must_use]
 pub fn size(sources: &[ArchiveInput]) -> u64 {
     let of = |ArchiveInput { name, path, .. }: &ArchiveInput| {
         let length = || fs::metadata(path).map_or(0, |metadata| metadata.len());

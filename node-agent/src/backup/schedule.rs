@@ -73,7 +73,6 @@ fn short(message: &str) -> String {
 }
 
 /// What is known of the scheduled backups; `None` where there is no schedule.
-#[must_use]
 pub fn schedule(root: &HostRoot) -> Option<Schedule> {
     let asked = root.read_if_possible(BACKUP)?.text;
     let value =

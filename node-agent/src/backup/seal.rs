@@ -64,7 +64,6 @@ impl Seal {
         }
     }
 
-    #[must_use]
     pub const fn is_closed(&self) -> bool {
         !matches!(self, Self::Open)
     }

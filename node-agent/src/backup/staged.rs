@@ -66,7 +66,6 @@ pub struct Laid {
 
 impl Laid {
     /// The moves that will be made for a backup of these parts.
-    #[must_use]
     pub fn record(&self, manifest: &BackupManifest, parts: &BTreeSet<BackupRoot>) -> RestoreRecord {
         let mut swaps = Vec::new();
         for part in parts.iter().copied() {

@@ -72,14 +72,12 @@ impl BackupFile {
         Ok(Self { directory: directory.to_owned(), name, is_directory: false, temporary })
     }
 
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directory.join(&self.name)
     }
 
     /// What is known of it; `cards` are the paths whose loss the backup must survive. Of the archive `needed` bytes are
     /// known, and the datastore, of `copied` bytes, is copied to the state directory first.
-    #[must_use]
     pub fn look(
         &self,
         cards: &[PathBuf],

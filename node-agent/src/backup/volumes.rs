@@ -35,7 +35,6 @@ pub struct VolumeMembers {
 }
 
 /// Lists the volumes in a directory, without the largest where there is no room for all.
-#[must_use]
 pub fn list(directory: &Path, room: &VolumeRoom) -> VolumeMembers {
     // Without a link in its path, so that one that a pod makes below is seen.
     let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());

@@ -13,13 +13,11 @@ use weaver_diagnostics::reported_findings::ReportedFindings;
 use crate::host_root::HostRoot;
 
 /// The report, as the host knows it.
-#[must_use]
 pub fn path(state_dir: &Path) -> PathBuf {
     state_dir.join("report.json")
 }
 
 /// What the last run of boot-config found; nothing where it never ran.
-#[must_use]
 pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
     let path = path(state_dir);
     let place = || Place::file(path.display().to_string());

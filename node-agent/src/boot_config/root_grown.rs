@@ -24,7 +24,6 @@ const SUPERBLOCK_AT: u64 = 1024;
 type Superblock = [u8; 1024];
 
 /// Whether nothing is left to grow.
-#[must_use]
 pub fn is_grown(root: &HostRoot) -> bool {
     read(root).is_some_and(|(partition, superblock)| fills(&partition, &superblock))
 }

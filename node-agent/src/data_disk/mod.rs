@@ -123,13 +123,11 @@ fn unreadable_failure() -> Finding {
 }
 
 /// Whether the data is on a disk that is not mounted: what is at its place belongs to no one.
-#[must_use]
 pub(crate) fn is_away(root: &HostRoot) -> bool {
     root.exists(RECORD) && mount(root) == Some(Mount::Absent)
 }
 
 /// What the node says of the disk of k3s' data.
-#[must_use]
 pub(crate) fn finding(root: &HostRoot, mounts: Option<&Mounts>) -> Option<Finding> {
     let asked = root.read_if_possible(DATA_DISK).map(|file| file.text).unwrap_or_default();
     let failure = root.read_if_possible(FAILURE);

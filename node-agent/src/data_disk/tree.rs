@@ -70,20 +70,17 @@ impl Tree {
     }
 
     /// The names of what is directly in it.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         let top = self.entries.keys().filter(|path| path.components().count() == 1);
         top.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
     /// How many files, directories and links it has.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.entries.len()
     }
 
     /// The first path at which a copy differs.
-    #[must_use]
     pub fn difference<'t>(&'t self, copy: &'t Self) -> Option<&'t Path> {
         let paths = self.entries.keys().chain(copy.entries.keys());
         let mut differing = paths.filter(|path| self.entries.get(*path) != copy.entries.get(*path));

@@ -50,7 +50,6 @@ pub struct NodeFacts {
 }
 
 /// What can be read of the host's files.
-#[must_use]
 pub fn read(root: &HostRoot, data_dir: &Path) -> NodeFacts {
     let mounts = Mounts::read(root).unwrap_or_default();
     NodeFacts {

@@ -42,7 +42,6 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    #[must_use]
     pub const fn new(host: Host, choice: Choice) -> Self {
         Self { host, choice }
     }

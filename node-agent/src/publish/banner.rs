@@ -23,7 +23,6 @@ const COLUMNS: usize = 80;
 
 /// The banner; `card_fault` says why the boot partition does not show the same, `has_page` whether a browser
 /// can show it.
-#[must_use]
 pub fn banner(page: &ReportPage<'_>, card_fault: Option<&str>, full_text: &str, has_page: bool) -> String {
     let mut out = format!("{} on {}  \\4  \\6\n", ReportPage::product(), line(page.host_name));
     out.extend(["gate ", &line(&page.gate()), "\n"]);

@@ -44,7 +44,6 @@ pub struct BootPartition {
 
 impl BootPartition {
     /// The one mounted in `directory`, a path of the host.
-    #[must_use]
     pub const fn new(root: HostRoot, directory: PathBuf, budget: WriteBudget) -> Self {
         Self { root, directory, budget }
     }
@@ -104,7 +103,6 @@ impl BootPartition {
 
 impl Publication {
     /// Why the page there is not the newest; `None` where it is.
-    #[must_use]
     pub fn fault(&self) -> Option<String> {
         match self {
             Self::Written | Self::Current => None,

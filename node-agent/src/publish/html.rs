@@ -41,7 +41,6 @@ const MESSAGE: usize = 1000;
 const LINE: usize = 300;
 
 /// Where browsers of the same network find the page of this host; `None` without a name.
-#[must_use]
 pub fn address(host_name: &str) -> Option<String> {
     on_the_network(host_name).map(|host| format!("http://{host}:{PORT}/"))
 }
@@ -55,7 +54,6 @@ fn on_the_network(host_name: &str) -> Option<String> {
 }
 
 /// What is shown while no agent reports for the node: before its first check has finished, and after it has ended.
-#[must_use]
 pub fn starting() -> String {
     let content = html! {
         h1 { "This node is starting" }
@@ -68,7 +66,6 @@ pub fn starting() -> String {
 }
 
 impl ReportPage<'_> {
-    #[must_use]
     pub fn html(&self) -> String {
         let host = cut(self.host_name, 100);
         let mut sorted: Vec<_> = self.report.findings.iter().collect();
@@ -211,7 +208,6 @@ fn code_block(text: &str) -> Markup {
 }
 
 /// A page that reloads every `seconds`, or one that does not change.
-#[must_use]
 pub fn whole(title: &str, seconds: Option<u8>, content: &Markup, footer: &Markup) -> Markup {
     html! {
         (DOCTYPE)

@@ -94,7 +94,6 @@ pub struct Publisher {
 
 impl Publisher {
     /// `boot_dir` is a path of the host, the other two are as they are.
-    #[must_use]
     pub fn new(root: &HostRoot, runtime_dir: PathBuf, boot_dir: PathBuf, state_dir: &Path) -> Self {
         let budget = WriteBudget::new(state_dir.join("card-writes"));
         let card = BootPartition::new(root.clone(), boot_dir, budget);

@@ -66,7 +66,6 @@ pub struct NodeStatus<'a> {
 }
 
 impl ReportPage<'_> {
-    #[must_use]
     pub const fn product() -> &'static str {
         PRODUCT
     }
@@ -77,7 +76,6 @@ impl ReportPage<'_> {
     }
 
     /// The state in one line.
-    #[must_use]
     pub fn verdict(&self) -> String {
         let failures: Vec<_> = self.failures().map(|f| format!("{} {}", f.code.id(), f.name)).collect();
         let verdict = match (&failures[..], exit_code::of(&self.report.findings)) {
@@ -93,7 +91,6 @@ impl ReportPage<'_> {
     }
 
     /// The state in a word.
-    #[must_use]
     pub fn state(&self) -> NodeState {
         match (self.failures().next(), self.report.gate) {
             (Some(_), _) => NodeState::Fail,
@@ -104,7 +101,6 @@ impl ReportPage<'_> {
     }
 
     /// The gate, and why it is as it is.
-    #[must_use]
     pub fn gate(&self) -> String {
         format!("{}: {}", self.report.gate.word(), finding_text::cut(&self.report.reason, LINE))
     }
@@ -119,7 +115,6 @@ impl ReportPage<'_> {
     }
 
     /// For a user. The findings come last, the worst at the end; what does not fit is cut at their beginning.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut head = format!(
             "{PRODUCT}: status of the node {}\n\nverdict  {}\ntime     {}\ngate     {}\n",
@@ -139,14 +134,12 @@ impl ReportPage<'_> {
     }
 
     /// The same, with the line ends that every editor of Windows shows.
-    #[must_use]
     pub fn text_for_windows(&self) -> String {
         self.text().replace('\n', "\r\n")
     }
 
     /// For a program. The worst findings come first; those that do not fit are
     /// counted.
-    #[must_use]
     pub fn json(&self) -> Value {
         let mut sorted: Vec<_> = self.report.findings.iter().collect();
         sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
@@ -194,13 +187,11 @@ fn tail(text: &str, longest: usize) -> String {
 
 /// Whether changed evidence makes another finding: for weaver.toml, where another fault may be in another line; and for
 /// a name that is not served, where it contains the reason. Elsewhere it may be a time or a counter.
-#[must_use]
 pub fn evidence_counts(code: Code) -> bool {
     code.row().category == Category::WeaverToml || code == Code::NameNotServed
 }
 
 /// What of a page, in its form for programs, makes it another page.
-#[must_use]
 pub fn essence(page: &Value) -> Value {
     let is_known_bad = |finding: &&Value| matches!(finding["severity"].as_str(), Some("fail" | "warn"));
     let findings = page["findings"].as_array().map(Vec::as_slice).unwrap_or_default();

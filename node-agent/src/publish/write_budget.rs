@@ -25,7 +25,6 @@ pub struct WriteBudget {
 
 impl WriteBudget {
     /// A budget with its record in this file.
-    #[must_use]
     pub const fn new(path: PathBuf) -> Self {
         Self { path, kept: Vec::new() }
     }

@@ -32,7 +32,6 @@ pub struct OperatorToken {
 }
 
 /// Where the operator's kubeconfig is.
-#[must_use]
 pub fn kubeconfig_path(runtime_dir: &Path) -> PathBuf {
     runtime_dir.join("operator.kubeconfig")
 }

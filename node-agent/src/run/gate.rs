@@ -17,7 +17,6 @@ pub enum GateVerdict {
     Unproven(String),
 }
 
-#[must_use]
 pub fn verdict(check: &CheckResult) -> GateVerdict {
     let failures: Vec<_> = check.failures().map(sentence).collect();
     if !failures.is_empty() {
@@ -39,7 +38,6 @@ const fn is_about_names(code: Code) -> bool {
 }
 
 /// Whether the API server, or a file of it, gave no answer on the names.
-#[must_use]
 pub fn is_silent(check: &CheckResult) -> bool {
     check.findings.iter().any(|f| f.severity() == Severity::Unknown && is_about_names(f.code))
 }

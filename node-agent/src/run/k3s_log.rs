@@ -39,7 +39,6 @@ pub struct K3sLog {
 
 impl K3sLog {
     /// Read by this program, as `journalctl` does.
-    #[must_use]
     pub const fn new(program: PathBuf) -> Self {
         Self { program, looked: None, said: None }
     }

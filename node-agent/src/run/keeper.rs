@@ -42,7 +42,6 @@ use crate::{
 const ROUND: Duration = Duration::from_mins(5);
 
 /// How long the keeper may be silent before it counts as stuck.
-#[must_use]
 pub fn longest_silence(args: &RunArgs) -> Duration {
     let pause = Duration::from_secs(args.recheck_seconds.max(args.retry_seconds)).max(SHUT);
     ROUND + pause * 2 + args.host.probe_patience()

@@ -65,7 +65,6 @@ impl SharedLog {
     }
 
     /// What is wrong by now.
-    #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         self.findings_at(Timestamp::now().as_second(), since_start())
     }

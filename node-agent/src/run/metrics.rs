@@ -49,7 +49,6 @@ impl EventCounters {
     }
 
     /// Everything, with the report as it is.
-    #[must_use]
     pub fn text(&self, report: &Report) -> String {
         let mut registry = Registry::with_prefix("weaver_node");
         let gauge = |value: bool| -> Gauge {

@@ -65,7 +65,6 @@ pub struct GateState {
 
 impl GatePhase {
     /// The phase of an agent that starts.
-    #[must_use]
     pub const fn new(joins: bool, was_open: bool) -> Self {
         match (joins, was_open) {
             (true, _) => Self::Joined,
@@ -101,7 +100,6 @@ impl GatePhase {
     }
 
     /// When the token is renewed, and how.
-    #[must_use]
     pub fn renewal(&self) -> Option<(Instant, Delivery)> {
         let Self::Open(renewal) = self else { return None };
         let mint = if renewal.must_install() { Delivery::ManifestsAndToken } else { Delivery::Token };
@@ -129,7 +127,6 @@ impl GatePhase {
     }
 
     /// Since when the operator could not be given a token because the API server takes too long, and nothing else.
-    #[must_use]
     pub const fn late_since(&self) -> Option<Instant> {
         match self {
             Self::Opening(failure) | Self::Inherited(Some(failure)) => failure.late_since,
@@ -138,7 +135,6 @@ impl GatePhase {
     }
 
     /// How long no other attempt is made, whatever changes.
-    #[must_use]
     pub fn pause(&self) -> Duration {
         match self {
             Self::Opening(failure) | Self::Inherited(Some(failure)) => failure.pause,
@@ -147,7 +143,6 @@ impl GatePhase {
     }
 
     /// The state for the report, with the last check's verdict.
-    #[must_use]
     pub fn gate_state(&self, verdict: GateVerdict) -> GateState {
         match (self, verdict) {
             (Self::Joined, verdict) => GateState::shut(joined_reason(verdict)),

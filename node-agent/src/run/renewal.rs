@@ -29,7 +29,6 @@ pub struct Renewal {
 
 impl Renewal {
     /// For a token minted now.
-    #[must_use]
     pub fn of(token: &OperatorToken, interval: Duration, now: Instant) -> Self {
         Self {
             at: now + renew_after(token.lifetime, interval),
@@ -50,14 +49,12 @@ impl Renewal {
 
     /// Whether the next attempt applies the manifests first: a renewal fails
     /// when someone deleted what it needs.
-    #[must_use]
     pub const fn must_install(&self) -> bool {
         self.failure.is_some()
     }
 
     /// Whether the wall clock was set so far that the token is about to be refused: little of its lifetime is left, or
     /// it has not begun.
-    #[must_use]
     pub fn is_out_of_time(&self, now: Instant, clock: Timestamp) -> bool {
         if self.failure.is_some() || now < self.minted + AGAIN {
             return false;

@@ -90,7 +90,6 @@ impl AgentStatus {
     }
 
     /// The report and its changes.
-    #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Report> {
         self.report.subscribe()
     }
@@ -103,7 +102,6 @@ impl AgentStatus {
     }
 
     /// The news since the last call.
-    #[must_use]
     pub fn take_news(&self) -> Vec<VerdictChange> {
         std::mem::take(&mut *self.news.lock())
     }
@@ -126,7 +124,6 @@ impl AgentStatus {
     }
 
     /// The certificate that the API server shows; `None` where none was seen yet.
-    #[must_use]
     pub fn serving(&self) -> Option<NodeServing> {
         self.serving.borrow().clone()
     }
@@ -187,7 +184,6 @@ impl AgentStatus {
     }
 
     /// What the API server was too slow to answer about the definitions, if it was.
-    #[must_use]
     pub fn definitions_are_late(&self) -> Option<String> {
         let definitions = &self.report.borrow().definitions;
         definitions.unanswered.then(|| definitions.reason.clone())

@@ -108,7 +108,6 @@ const fn step(is_bad: bool, is_blocked: bool, is_due: bool) -> BlockAction {
 
 impl Units {
     /// The units as a new agent finds them.
-    #[must_use]
     pub fn new(systemctl: Systemctl, runtime_dir: PathBuf, drop_ins: PathBuf, role: Role) -> Self {
         Self {
             k3d: K3dUnits::new(drop_ins, systemctl.clone()),
@@ -129,13 +128,11 @@ impl Units {
     }
 
     /// Whether the start of k3s is blocked.
-    #[must_use]
     pub fn k3s_is_blocked(&self) -> bool {
         k3s_block::exists(&self.runtime_dir)
     }
 
     /// Whether k3s was ready at the last query.
-    #[must_use]
     pub fn k3s_runs(&self) -> bool {
         self.k3s.as_ref().is_some_and(|state| state.active == "active")
     }

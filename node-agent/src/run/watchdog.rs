@@ -24,7 +24,6 @@ pub struct KeeperHeartbeat(watch::Sender<Option<Instant>>);
 
 impl KeeperHeartbeat {
     /// The state of a keeper that has not begun.
-    #[must_use]
     pub fn new() -> Self {
         Self(watch::Sender::new(None))
     }

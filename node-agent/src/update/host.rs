@@ -53,7 +53,6 @@ pub struct BeforeUpdate {
 }
 
 impl UpdateHost {
-    #[must_use]
     pub fn of(args: &UpdateArgs) -> Self {
         let root = HostRoot::new(args.node.host.root.clone());
         Self {
@@ -81,7 +80,6 @@ impl UpdateHost {
     }
 
     /// The reason against an update that a scheduled reboot would cut off.
-    #[must_use]
     pub fn goes_down(&self) -> Option<UpgradeRefusal> {
         let scheduled = self.root.read_if_possible(scheduled_reboot::SCHEDULED)?;
         scheduled_reboot::refusal(&scheduled.text, Timestamp::now().as_second())
@@ -105,7 +103,6 @@ impl UpdateHost {
     }
 
     /// KiB that are free for packages.
-    #[must_use]
     pub fn free(&self) -> Option<u64> {
         // The state directory may not be there yet.
         let there = self.state_dir.ancestors().find(|directory| directory.is_dir())?;
@@ -188,7 +185,6 @@ impl UpdateHost {
     }
 
     /// The definitions of the installed release.
-    #[must_use]
     pub fn definitions(&self) -> Vec<StoredDefinition> {
         definitions(&self.root, DEFINITIONS)
     }

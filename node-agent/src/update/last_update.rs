@@ -30,7 +30,6 @@ pub(super) fn note(state_dir: &Path, attempt: Attempt) -> anyhow::Result<()> {
 }
 
 /// A warning where updates are configured and the last one failed.
-#[must_use]
 pub fn finding(root: &HostRoot) -> Option<Finding> {
     root.read_if_possible(UPDATE)?;
     read(&root.real(STATE_DIR)).ok()?.judge(Place::file(UPDATE))

@@ -28,7 +28,6 @@ pub struct Packages {
 }
 
 impl Packages {
-    #[must_use]
     pub fn below(state_dir: &Path) -> Self {
         Self { directory: state_dir.join(DIRECTORY) }
     }
@@ -44,31 +43,26 @@ impl Packages {
     }
 
     /// The packages of the rollback.
-    #[must_use]
     pub fn back(&self) -> PathBuf {
         if self.replaced().is_dir() { self.replaced() } else { self.old() }
     }
 
     /// The packages to install.
-    #[must_use]
     pub fn new_ones(&self) -> PathBuf {
         self.directory.join("new")
     }
 
     /// Where definitions are unpacked to be read.
-    #[must_use]
     pub fn unpacked(&self) -> PathBuf {
         self.directory.join("unpacked")
     }
 
     /// What the hooks of a kernel see in the place of the boot partition.
-    #[must_use]
     pub fn instead_of_boot(&self) -> PathBuf {
         self.directory.join("boot")
     }
 
     /// What an earlier update kept, by the names of the files.
-    #[must_use]
     pub fn kept(&self) -> Vec<PackageVersion> {
         files(&self.old()).iter().filter_map(|file| named(file)).collect()
     }
@@ -101,7 +95,6 @@ impl Packages {
     }
 
     /// Whether the files to install are these packages, and no others.
-    #[must_use]
     pub fn are_fetched(&self, packages: &[PackageVersion]) -> bool {
         let there: BTreeSet<_> = files(&self.new_ones()).iter().filter_map(|file| named(file)).collect();
         there == packages.iter().cloned().collect()
@@ -173,7 +166,6 @@ fn named(file: &Path) -> Option<PackageVersion> {
 }
 
 /// The package files in a directory.
-#[must_use]
 pub fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "deb")).collect();

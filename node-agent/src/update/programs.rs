@@ -62,7 +62,6 @@ pub struct ProgramSource {
 
 impl ProgramSource {
     /// Those in `directory`, else in the PATH.
-    #[must_use]
     pub fn of(directory: Option<PathBuf>, root: &HostRoot) -> Self {
         let source = root.read_if_possible(UPDATE_SOURCE);
         let addresses = source.map_or_else(Vec::new, |source| apt_error::addresses(&source.text));

@@ -109,7 +109,6 @@ fn text(path: &Path) -> anyhow::Result<Option<String>> {
 
 /// A warning where an upgrade was interrupted and is not being finished, or where that is not known. A file that cannot
 /// be read at all is reported by the next upgrade.
-#[must_use]
 pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
     let directory = root.real(STATE_DIR);
     let text = text(&directory.join(R::NAME)).ok()??;
@@ -152,7 +151,6 @@ impl<R: Recorded> Journal<R> {
     }
 
     /// The lock, for what is a part of this work.
-    #[must_use]
     pub const fn held(&self) -> &NodeLock {
         &self.lock
     }

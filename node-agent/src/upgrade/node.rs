@@ -67,7 +67,6 @@ impl K3sNode {
     }
 
     /// Why this process cannot replace the program.
-    #[must_use]
     pub fn may_not_write(&self) -> Option<UpgradeRefusal> {
         let directory = self.program.directory();
         let error = access(directory, AccessFlags::W_OK).err()?;
@@ -104,7 +103,6 @@ impl K3sNode {
         Ok(bad.map(|finding| format!("{} {}", finding.code, finding.message)))
     }
 
-    #[must_use]
     pub fn free_space(&self) -> FreeSpace {
         let (program, data) = (self.program.directory(), self.data_dir());
         let free = |path: &Path| Some(space(path)?.1);

@@ -33,18 +33,15 @@ impl ProgramFiles {
     }
 
     /// Where the new program is written.
-    #[must_use]
     pub fn staged(&self) -> PathBuf {
         self.next_to("new")
     }
 
     /// Where the previous one is kept.
-    #[must_use]
     pub fn previous(&self) -> PathBuf {
         self.next_to("previous")
     }
 
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.installed.parent().unwrap_or(Path::new("/"))
     }

@@ -19,7 +19,6 @@ pub struct Allowance {
 
 impl Allowance {
     /// As many as `limit` within an hour, for each.
-    #[must_use]
     pub fn new(limit: u32) -> Self {
         Self { limit, spent: HashMap::new() }
     }

@@ -63,7 +63,6 @@ impl CurrentRecorder {
 
 impl Events {
     /// Sent by the operator itself, with `client`.
-    #[must_use]
     pub fn new(client: Client) -> Self {
         let current = Arc::new(Mutex::new(CurrentRecorder::new(client.clone())));
         let abroad = Arc::new(Mutex::new(Allowance::new(ABROAD)));
@@ -81,7 +80,6 @@ impl Events {
     }
 
     /// May one more event be sent to another namespace about what a resource in the namespace `tenant` caused?
-    #[must_use]
     pub fn may_notify_others(&self, tenant: &str) -> bool {
         self.abroad.lock().take(tenant, Instant::now())
     }
@@ -103,7 +101,6 @@ impl Events {
 }
 
 /// The reference to a resource of the kind `K`, as its own events carry it.
-#[must_use]
 pub fn reference<K: Resource<DynamicType = ()>>(resource: &ObjectMeta) -> ObjectReference {
     ObjectReference {
         api_version: Some(K::api_version(&()).into()),
@@ -116,7 +113,6 @@ pub fn reference<K: Resource<DynamicType = ()>>(resource: &ObjectMeta) -> Object
 }
 
 /// An event whose note fits.
-#[must_use]
 pub fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event {
     Event {
         type_,
@@ -128,7 +124,6 @@ pub fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event 
 }
 
 /// `Ready` has turned, or is what it is for another reason, by what `action` did.
-#[must_use]
 pub fn turned(before: &[Condition], now: &[Condition], action: &str) -> Option<Event> {
     let ready = |conditions: &[Condition]| conditions.iter().find(|found| found.type_ == READY).cloned();
     let now = ready(now)?;

@@ -44,13 +44,11 @@ const BY_NAME: &str = "only its name is kept";
 const MARKS: [&str; 3] = [PAUSED_ANNOTATION, SYNC_NOW_ANNOTATION, UPSTREAM_SOURCE_ANNOTATION];
 
 /// Is this label or annotation of a sync read?
-#[must_use]
 pub fn is_read_of_sync(key: &str) -> bool {
     MARKS.contains(&key) || key == convert::ANNOTATION
 }
 
 /// Of a `ServiceToken`: the same, and what its Secret gets.
-#[must_use]
 pub fn is_read_of_token(key: &str) -> bool {
     is_read_of_sync(key) || !is_reserved(key)
 }
@@ -145,7 +143,6 @@ fn bytes<K: Resource + Serialize>(resource: &Guarded<K>) -> usize {
 }
 
 /// The name of the resource, its state, and whether it is paused.
-#[must_use]
 pub fn by_name<K: Resource>(resource: &Guarded<K>) -> Guarded<K> {
     let meta = resource.meta().clone();
     let mut annotations = meta.annotations.unwrap_or_default();
@@ -164,7 +161,6 @@ pub fn by_name<K: Resource>(resource: &Guarded<K>) -> Guarded<K> {
 }
 
 /// Is this all of the resource, and not only its name?
-#[must_use]
 pub fn is_whole<K>(resource: &Guarded<K>) -> bool {
     !resource.0.as_ref().is_err_and(|odd| odd.error == BY_NAME)
 }

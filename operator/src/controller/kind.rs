@@ -52,11 +52,9 @@ pub trait Reconcile:
     const NOUN: &'static str;
 
     /// Is this label or annotation of a resource read here?
-    #[must_use]
     fn is_read(key: &str) -> bool;
 
     /// Is the resource, being deleted, to be finalized now?
-    #[must_use]
     fn is_final(_paused: Option<&Pause>) -> bool {
         true
     }
@@ -134,7 +132,6 @@ pub struct Common<S> {
 
 impl<S> Common<S> {
     /// Of a resource that may write as often as `rate_limit` allows.
-    #[must_use]
     pub fn new(rate_limit: RateLimit) -> Self {
         Self { generation: None, rate_limit, reported: Reported::default(), parse_failed: None }
     }
@@ -165,7 +162,6 @@ pub enum Failure {
 
 impl Failure {
     /// Failures of one kind are logged at growing intervals.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Status(failure) | Self::Finalizer(failure) | Self::Reading(failure) => failure.kind(),
@@ -196,7 +192,6 @@ pub struct Context<K: Reconcile> {
 
 impl<K: Reconcile> Context<K> {
     /// Uids of all resources that there are.
-    #[must_use]
     pub fn living(&self) -> BTreeSet<String> {
         self.store.state().iter().filter_map(|resource| resource.uid()).collect()
     }

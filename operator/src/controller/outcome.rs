@@ -53,7 +53,6 @@ pub trait TenantWork {
     }
 
     /// Of the conditions that are not as they should be, the one that explains the others.
-    #[must_use]
     fn cause<'a>(in_the_way: &[&'a Verdict]) -> Option<&'a Verdict> {
         in_the_way.first().copied()
     }
@@ -72,20 +71,17 @@ pub trait TenantWork {
 
 impl<W: TenantWork> Reconciled<W> {
     /// What was done, where something was.
-    #[must_use]
     pub fn work(&self) -> Option<&W> {
         if let Self::Worked(work) = self { Some(work) } else { None }
     }
 
     /// Could the object be read?
-    #[must_use]
     pub fn is_understood(&self) -> bool {
         !matches!(self, Self::ParseFailed(_))
     }
 
     /// Is there something that another reconcile may cure without any event that would announce the cure? A
     /// right may be granted and an account created without our seeing it; a spec cannot change unseen.
-    #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {
             Self::Paused(_) | Self::ParseFailed(_) | Self::InvalidSpec(_) | Self::Suspended => false,
@@ -96,13 +92,11 @@ impl<W: TenantWork> Reconciled<W> {
     }
 
     /// The time after which an unchanged resource is compared again.
-    #[must_use]
     pub fn resync(&self, options: &RunOptions) -> Duration {
         self.work().map_or_else(|| options.resync.unwrap_or(RESYNC), |work| work.resync(options))
     }
 
     /// As conditions, one of each type. `annotation_faults` is what is wrong with the content that conversion carries.
-    #[must_use]
     pub fn verdicts(&self, annotation_faults: &[String]) -> Vec<Verdict> {
         let mut verdicts = match self {
             Self::ParseFailed(faults) => {

@@ -30,26 +30,22 @@ pub struct Pause {
 }
 
 impl Pause {
-    #[must_use]
     pub fn of_all(namespaces: &Namespaces) -> Option<Self> {
         let reason = namespaces.paused(OPERATOR_NAMESPACE)?;
         Some(Self { all: true, reason: bounded(&reason, MAX_REASON) })
     }
 
-    #[must_use]
     pub fn of_one(meta: &ObjectMeta) -> Option<Self> {
         let reason = meta.annotations.as_ref()?.get(PAUSED_ANNOTATION)?;
         Some(Self { all: false, reason: bounded(reason, MAX_REASON) })
     }
 
     /// For this resource, whichever.
-    #[must_use]
     pub fn of(meta: &ObjectMeta, namespaces: &Namespaces) -> Option<Self> {
         Self::of_all(namespaces).or_else(|| Self::of_one(meta))
     }
 
     /// What is paused, why, and how it is resumed; `kind` is the kind as `weaver` calls it.
-    #[must_use]
     pub fn message(&self, kind: &str, resource: &ResourceRef) -> String {
         let Self { all, reason } = self;
         let ResourceRef { namespace, name } = resource;
@@ -62,7 +58,6 @@ impl Pause {
 }
 
 /// The condition of a resource that this is the pause of, in its words, or that is not paused.
-#[must_use]
 pub fn verdict(message: Option<&str>) -> Verdict {
     match message {
         Some(message) => Verdict::new(PAUSED, Truth::True, PAUSE_REQUESTED, message),

@@ -66,13 +66,11 @@ pub struct Permit {
 
 impl Permits {
     /// How many reconciliations wait for a permit.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.0.lock().waiting()
     }
 
     /// How many resources of this kind and namespace wait for a permit, as far as `most`.
-    #[must_use]
     pub fn waiting_of(&self, noun: &str, namespace: &str, most: usize) -> usize {
         let inner = self.0.lock();
         let waiting = inner.tenants.get(namespace).into_iter().flat_map(|tenant| tenant.waiting.keys());
@@ -121,7 +119,6 @@ impl Permits {
     }
 
     /// The reconciliations in numbers.
-    #[must_use]
     pub fn reconciliations(&self) -> Reconciliations {
         let inner = self.0.lock();
         let first = inner.since.values().next();

@@ -29,7 +29,6 @@ impl Default for RateLimit {
 
 impl RateLimit {
     /// So many reconciliations that write at once, and so many a second after that.
-    #[must_use]
     pub fn new(burst: f64, per_second: f64) -> Self {
         Self { burst, per_second, left: burst, as_of: None }
     }

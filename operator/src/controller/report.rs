@@ -44,7 +44,6 @@ impl<S: ReportedStatus> Reported<S> {
     /// The status that the object has. A reconciliation that is handed the state of the reconciliation before
     /// has it from a cache that has not seen the write yet; `read` is what that cache shows. Once it shows another
     /// state, what was written is kept there, and here no more: a status may have half a mebibyte.
-    #[must_use]
     pub fn before(&mut self, version: Option<&str>, read: S) -> S {
         self.written.take_if(|(judged, _)| judged.as_deref() != version);
         self.written.as_ref().map_or(read, |(_, written)| written.clone())
@@ -54,7 +53,6 @@ impl<S: ReportedStatus> Reported<S> {
     /// else's in them. And of an object that cannot be parsed each write causes another try, so that without an end to
     /// it no back-off would ever be waited for. So where there is a `pause`, as of a reconciliation that failed, other
     /// words alone are written no more often than that.
-    #[must_use]
     pub fn is_due(&self, before: &S, now: &S, pause: Option<Duration>) -> bool {
         let is_early = pause.is_some_and(|pause| self.at.is_some_and(|at| at.elapsed() < pause));
         now != before && !(is_early && now.without_messages() == before.without_messages())

@@ -98,7 +98,6 @@ impl<T: Default> States<T> {
         }
     }
 
-    #[must_use]
     pub fn accounts(&self) -> BTreeSet<Account> {
         self.0.lock().values().filter_map(|entry| entry.account.lock().clone()).collect()
     }

@@ -16,7 +16,6 @@ const NAMED: usize = 10;
 /// may lack what v1beta1 requires, and the annotation in which conversion carries the rest may be edited by hand.
 ///
 /// `faults` are those of the spec; `annotation_faults` is what is wrong with that annotation.
-#[must_use]
 pub fn migrated(faults: &[SpecFault], annotation_faults: &[String]) -> Verdict {
     let missing: Vec<_> = faults.iter().filter(|fault| is_missing(fault)).collect();
     let ignored = || {
@@ -42,7 +41,6 @@ fn is_missing(fault: &SpecFault) -> bool {
 }
 
 /// There is no token for an account, and why.
-#[must_use]
 pub fn unauthorized(error: &MintError) -> Verdict {
     let (reason, message) = match error {
         MintError::AccountMissing(Account { namespace, name }) => (
@@ -59,7 +57,6 @@ pub fn unauthorized(error: &MintError) -> Verdict {
 }
 
 /// The first items, and how many more there are.
-#[must_use]
 pub fn listed(items: &[String]) -> String {
     let mut text = items.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
     if items.len() > NAMED {

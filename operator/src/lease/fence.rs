@@ -23,7 +23,6 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct NotLeading;
 
 /// Time since the boot, suspension included; two of one machine can be compared.
-#[must_use]
 #[expect(clippy::expect_used, reason = "every kernel since 2.6.39 has this clock")]
 pub fn since_boot() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).expect("the kernel has a clock of the time since the boot").into()
@@ -42,7 +41,6 @@ pub struct Fence {
 
 impl Fence {
     /// Lets nothing through yet; a write that is let through takes no longer than `deadline`.
-    #[must_use]
     pub fn closed(deadline: Duration) -> Self {
         Self { until: Arc::default(), under_way: Arc::default(), in_doubt: Arc::default(), deadline }
     }
@@ -53,7 +51,6 @@ impl Fence {
     }
 
     /// One that is open forever.
-    #[must_use]
     pub fn opened(deadline: Duration) -> Self {
         let fence = Self::closed(deadline);
         fence.open();
@@ -71,7 +68,6 @@ impl Fence {
     }
 
     /// May a write be sent now?
-    #[must_use]
     pub fn lets_through(&self) -> bool {
         let now = since_boot();
         !now.is_zero() && u128::from(self.until.load(Ordering::SeqCst)) > now.as_millis()

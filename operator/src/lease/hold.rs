@@ -79,7 +79,6 @@ enum LeaseAttempt {
 impl Leases {
     /// For this process; its origin recognises other processes of this machine. `client` passes no fence; the fence of
     /// all other clients is opened and closed. `health` gets the heartbeat of this loop.
-    #[must_use]
     pub fn new(
         client: Client,
         (name, origin): (String, ProcessIdentity),

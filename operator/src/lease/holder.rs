@@ -26,7 +26,6 @@ pub struct ProcessIdentity {
 /// The name of this process, and how others of this machine are recognised.
 ///
 /// If the kernel's files cannot be read the name is a random one, and no other process is recognised.
-#[must_use]
 pub fn this_process() -> (String, ProcessIdentity) {
     let host = gethostname().ok().and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
     let host = host.unwrap_or_else(|| "unknown".to_owned()).replace('_', "-");
@@ -75,7 +74,6 @@ fn inode(meta: &fs::Metadata) -> String {
 
 impl ProcessIdentity {
     /// Is the holder known to run no more?
-    #[must_use]
     pub fn is_gone(&self, holder: &str) -> bool {
         let parts: Vec<&str> = holder.split('_').collect();
         let [host, machine, boot, namespace, pid, start] = parts[..] else { return false };

@@ -24,7 +24,6 @@ pub struct Timing {
 
 impl Timing {
     /// The parts of an expiry; of 60 s: 40, 10, 55 and 5.
-    #[must_use]
     pub fn of(expiry: Duration) -> Self {
         Self {
             expiry,
@@ -39,7 +38,6 @@ impl Timing {
 
 /// Is what is `found` older than what was there? Then someone has restored a backup of the API server, and what
 /// is known of anything may never have been.
-#[must_use]
 pub fn went_back(known: &LeaseRecord, found: &LeaseRecord) -> bool {
     known.version.zip(found.version).is_some_and(|(known, found)| found < known)
 }
@@ -83,7 +81,6 @@ impl fmt::Display for TakeoverReason {
 }
 
 /// Who of a list outranks `me`, and is not known to run no more.
-#[must_use]
 pub fn outranking<'a>(
     candidates: &'a [Candidacy],
     me: &Me,
@@ -95,7 +92,6 @@ pub fn outranking<'a>(
 
 /// Candidates that stay on the list when `me` renews the Lease: not `me`, none that is gone, and none that had its turn
 /// and did not take it. One that is still alive adds itself again.
-#[must_use]
 pub fn staying(candidates: &[Candidacy], me: &Me, is_gone: impl Fn(&str) -> bool) -> Vec<Candidacy> {
     let stays = |other: &&Candidacy| {
         other.holder != me.name && other.priority <= me.priority && !is_gone(&other.holder)
@@ -104,7 +100,6 @@ pub fn staying(candidates: &[Candidacy], me: &Me, is_gone: impl Fn(&str) -> bool
 }
 
 /// The list with `mine` on it; `None`, where it says that already. What was said before is replaced when `renew`.
-#[must_use]
 pub fn announced(candidates: &[Candidacy], mine: &Candidacy, renew: bool) -> Option<Vec<Candidacy>> {
     let is_mine = |other: &Candidacy| other.holder == mine.holder;
     let said = candidates.iter().any(|other| is_mine(other) && other.priority == mine.priority);

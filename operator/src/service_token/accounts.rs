@@ -32,7 +32,6 @@ pub struct AccountPlan {
 
 /// The plan for the accounts `found`, which are those with the label of `owner`. Those that are `used` by the
 /// same spec in another way, as its writer or in its list of tokens, are not removed.
-#[must_use]
 pub fn plan(
     owner: &Owner,
     wanted: &[ValidAccount],

@@ -116,7 +116,6 @@ impl SecretWork {
     }
 
     /// Does the content of the Secret change?
-    #[must_use]
     pub fn changes_content(&self) -> bool {
         self.to_mint().next().is_some() || !self.removed.is_empty()
     }
@@ -155,7 +154,6 @@ pub enum Because {
 }
 
 /// The plan for these facts.
-#[must_use]
 pub fn plan(facts: &TokenFacts<'_>) -> SecretPlan {
     match facts.secret {
         Some(secret) if !secret.is_ours => return SecretPlan::Refuse(SecretRefusal::Foreign),

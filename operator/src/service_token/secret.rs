@@ -30,7 +30,6 @@ pub struct DesiredSecret {
 
 impl DesiredSecret {
     /// The Secret `name` of `resource`, which is `owner`.
-    #[must_use]
     pub fn new(owner: Owner, resource: &ServiceToken, name: &str) -> Self {
         let reference = OwnerReference {
             api_version: ServiceToken::api_version(&()).into(),
@@ -54,7 +53,6 @@ impl DesiredSecret {
     }
 
     /// What is found, without a secret.
-    #[must_use]
     pub fn seen(&self, found: &Object) -> SeenSecret {
         let meta = &found.metadata;
         let data = found.data.iter().flatten();
@@ -68,19 +66,16 @@ impl DesiredSecret {
     }
 
     /// Has it the labels, annotations and owner that it is to have?
-    #[must_use]
     pub fn is_marked(&self, found: &ObjectMeta) -> bool {
         self.metadata.is_on(found) && self.is_owned(found)
     }
 
     /// Does it go with its resource?
-    #[must_use]
     pub fn is_owned(&self, found: &ObjectMeta) -> bool {
         found.owner_references.iter().flatten().any(|one| *one == self.reference)
     }
 
     /// A new one, empty: its uid is what tokens are bound to.
-    #[must_use]
     pub fn create(&self) -> Object {
         let meta = self.metadata.of_new(&self.object_key.namespace, &self.object_key.name);
         Object { type_: Some("Opaque".to_owned()), ..self.with(meta, BTreeMap::new()) }
@@ -88,7 +83,6 @@ impl DesiredSecret {
 
     /// `found` without what is `removed` and with what was `minted`. Its uid and resourceVersion go with it and are the
     /// precondition of the write.
-    #[must_use]
     pub fn update(
         &self,
         found: &Object,

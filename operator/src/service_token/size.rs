@@ -21,7 +21,6 @@ pub struct Measure<'a> {
 
 impl<'a> Measure<'a> {
     /// `None` where the token is of an unknown form.
-    #[must_use]
     pub fn of(tenant: &'a TenantClient) -> Option<Self> {
         let audiences = &tenant.claims.as_ref()?.audiences;
         Some(Self { length: tenant.token_length, account: &tenant.account.name, audiences })

@@ -32,7 +32,6 @@ const MAX_MESSAGE: usize = 512;
 
 /// What the status of a resource should be after `outcome`. `before` is what it was; `annotation_faults` is what is
 /// wrong with the content that conversion carries.
-#[must_use]
 pub fn status(
     before: &ServiceTokenStatus,
     outcome: &TokenOutcome,
@@ -104,7 +103,6 @@ fn counts(tokens: &[TokenStatus], generated: Option<&GeneratedStatus>) -> Option
 }
 
 /// The merge patch that writes `status`.
-#[must_use]
 pub fn patch(status: &ServiceTokenStatus) -> Value {
     let ServiceTokenStatus { observed_generation, conditions, secret_name, counts, generated, tokens } =
         status;

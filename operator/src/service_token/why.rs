@@ -37,7 +37,6 @@ impl MintReason {
     ];
 
     /// As a metric's label.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Missing => "missing",

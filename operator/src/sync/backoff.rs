@@ -23,7 +23,6 @@ const EACH: usize = 256;
 static BUDGET: LazyLock<MemoryBudget> = LazyLock::new(|| MemoryBudget::new(MOST));
 
 /// What is remembered of the targets of resources in this namespace is taken from it.
-#[must_use]
 pub fn share(tenant: &str) -> Arc<MemoryShare> {
     BUDGET.share(tenant)
 }
@@ -62,7 +61,6 @@ impl Backoffs {
     }
 
     /// What became of the target when it was tried last, if it is not to be tried `now` with the copy of `digest`.
-    #[must_use]
     pub fn backed_off(&self, key: &ObjectKey, digest: &str, now: Instant) -> Option<&TargetState> {
         let backoff = self.targets.get(key).filter(|backoff| now < backoff.until)?;
         // What was refused for what it is may be accepted for what it has become.
@@ -103,7 +101,6 @@ impl Backoffs {
 
     /// How long after `now` the first target is to be tried again. Those that were due when the pass `began`, and are
     /// still here, are not tried: their source is gone, or cannot be read.
-    #[must_use]
     pub fn first_due(&self, began: Instant, now: Instant) -> Option<Duration> {
         let due = self.targets.values().map(|backoff| backoff.until).filter(|until| *until > began).min()?;
         Some(due.saturating_duration_since(now))

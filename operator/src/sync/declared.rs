@@ -43,7 +43,6 @@ pub trait Declares:
 
 /// Words about a resource of the kind `K`. They are written for a `ConfigMapSync`; what copies other kinds, and whose
 /// copy of such a kind is in the way, is a `ResourceSync`.
-#[must_use]
 pub fn message_of_kind<K: Declares>(message: &str) -> Cow<'_, str> {
     let (usual, kind) = (ConfigMapSync::kind(&()), K::kind(&()));
     if kind == usual { message.into() } else { message.replace(&*usual, &kind).into() }
@@ -68,19 +67,16 @@ pub struct Declared {
 
 impl Declared {
     /// In the form that the operator executes, where the API server serves its kind as `kind`.
-    #[must_use]
     pub fn of(self, kind: ObjectKind) -> ValidSync {
         ValidSync { source_kind: kind, ..self.spec }
     }
 
     /// Is nothing to be done?
-    #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.spec.suspend
     }
 
     /// The account, in the resource's own namespace.
-    #[must_use]
     pub fn account(&self) -> &str {
         &self.spec.account
     }

@@ -103,14 +103,12 @@ pub(super) fn refusal(text: &str) -> Arc<str> {
 
 impl TargetState {
     /// Does it have the copy?
-    #[must_use]
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced(..))
     }
 
     /// Will a watch event report when there is something else to do? A namespace's creation and its consent are
     /// watched; one that is being deleted has no remedy, and one that is not served stays so until a restart.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         match self {
             Self::Synced(..)
@@ -130,7 +128,6 @@ impl TargetState {
 
     /// Is there nothing that could still be taken over from the upstream operator? It has our copy, or cannot have one
     /// of upstream's, or has an object that is not ours to take.
-    #[must_use]
     pub fn ends_upgrade(&self) -> bool {
         match self {
             // Upstream's copy may be there, and be ours to take once it is let in.
@@ -141,7 +138,6 @@ impl TargetState {
     }
 
     /// What the API server said, where it said something.
-    #[must_use]
     pub fn words(&self) -> &str {
         match self {
             Self::Forbidden(words) | Self::Rejected(words) | Self::Failed(words) => words,
@@ -151,7 +147,6 @@ impl TargetState {
     }
 
     /// Is it left alone for a while before it is tried again? When another's copy is deleted, a watch reports it.
-    #[must_use]
     pub fn backs_off(&self) -> bool {
         match self {
             Self::Conflict(Foreign::Other { .. }) => false,

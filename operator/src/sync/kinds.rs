@@ -49,7 +49,6 @@ pub enum NoKind {
 
 impl NoKind {
     /// What follows for a resource that wants them copied.
-    #[must_use]
     pub fn outcome(self) -> SyncOutcome {
         let stay = "existing copies stay as they are";
         let (reason, message, passes) = match self {
@@ -94,7 +93,6 @@ pub struct Kinds {
 
 impl Kinds {
     /// The kind of this name, as it was served last.
-    #[must_use]
     pub fn known(&self, kind: &NamedKind) -> Option<ObjectKind> {
         match kind {
             NamedKind::Served(kind) => Some(*kind),

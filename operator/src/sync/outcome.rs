@@ -146,7 +146,6 @@ pub(super) fn copied<'a>(
 
 impl SourceState {
     /// Could it not be read, whether it is there or not?
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Forbidden(_) | Self::Failed(_))
     }
@@ -154,7 +153,6 @@ impl SourceState {
 
 impl SyncOutcome {
     /// Is there something to write that had to wait until the resource has our finalizer?
-    #[must_use]
     pub fn wants_finalizer(&self) -> bool {
         let without_finalizer = |target: &TargetState| *target == TargetState::WithoutFinalizer;
         self.work().is_some_and(|work| work.unheld || work.targets().any(without_finalizer))
@@ -162,7 +160,6 @@ impl SyncOutcome {
 
     /// Is there nothing that could still be taken over from the upstream operator? Not while a target could not
     /// be looked at or written.
-    #[must_use]
     pub fn ends_upgrade(&self) -> bool {
         let Some(work) = self.work() else { return false };
         // With nothing to copy nothing was looked at; and where nothing is written, this is not either.

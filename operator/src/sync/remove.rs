@@ -40,7 +40,6 @@ pub enum Hindrance {
 
 impl RemainingCopy {
     /// The reason in words.
-    #[must_use]
     pub fn text(&self) -> &str {
         match &self.why {
             Hindrance::Forbidden(text)

@@ -99,14 +99,12 @@ pub struct SourceRead {
 
 impl SourceRead {
     /// There is nothing to copy.
-    #[must_use]
     pub fn nothing(source: SourceState) -> Self {
         Self { source, version: None, absent_keys: Vec::new(), content: None }
     }
 }
 
 /// The copy of the source `name`, of which this was read.
-#[must_use]
 pub fn copy(
     spec: &ValidSync,
     owner: &Owner,

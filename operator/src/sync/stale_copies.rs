@@ -114,7 +114,6 @@ async fn object_keys(
 /// Does the object itself prove that no stale copy can exist? So it is while our finalizer, which comes
 /// before the first copy, was never set; and where all was well with this very spec, and the spec alone says where
 /// copies belong: whatever was written since was written there.
-#[must_use]
 pub fn are_none<K: Declares>(sync: &K) -> bool {
     let (meta, status, spec) = (sync.meta(), sync.status(), sync.asked());
     let observed = status.and_then(|status| status.observed_generation);

@@ -27,7 +27,6 @@ const MAX_MESSAGE: usize = 512;
 
 /// What the status of a resource should be after `outcome`. `before` is what it was; `annotation_faults` is what is
 /// wrong with the content that conversion carries.
-#[must_use]
 pub fn status(
     before: &ConfigMapSyncStatus,
     outcome: &SyncOutcome,
@@ -60,7 +59,6 @@ pub fn status(
 
 /// The merge patch that writes `status`. It replaces lists whole, removes what is not to be there any more, and
 /// leaves alone every field that is not ours to set.
-#[must_use]
 pub fn patch(status: &ConfigMapSyncStatus) -> Value {
     let ConfigMapSyncStatus { observed_generation, conditions, counts, sources, targets, truncated } = status;
     // A merge goes into an object: fields to remove must be named.

@@ -24,7 +24,6 @@ pub enum Reaction {
 }
 
 /// What this change of a namespace causes for `sync`: the namespace may be a target, or the resource's own.
-#[must_use]
 pub fn reaction<K: Declares>(sync: &K, kinds: &Kinds, change: NamespaceChange<'_>) -> Reaction {
     let own = sync.meta().namespace.clone().unwrap_or_default();
     if own == change.name {

@@ -272,7 +272,6 @@ pub(super) fn untouched(spec: &ValidSync, namespace: &str, name: &str, foreign: 
     format!("{} was left untouched: {foreign}", ObjectKey::of_copy(spec, namespace, name))
 }
 
-#[must_use]
 pub fn at_rest() -> Verdict {
     Verdict::new(PROGRESSING, Truth::False, "Idle", "")
 }

@@ -156,7 +156,6 @@ impl SyncWatches {
     }
 
     /// Is one watch on the copies in all namespaces?
-    #[must_use]
     pub fn are_everywhere(&self) -> bool {
         self.copies.contains_key(&None)
     }
@@ -194,7 +193,6 @@ impl SyncWatches {
     }
 
     /// Which state of this source its watch shows, empty where it is not there; `None` while that is not known.
-    #[must_use]
     pub fn source_version(&self, spec: &ValidSync, name: &str) -> Option<String> {
         let is_on = |open: &&Interest| match &open.key().selector {
             WatchSelector::Name(watched) => watched == name,
@@ -208,7 +206,6 @@ impl SyncWatches {
     }
 
     /// What the watches show of the copy `object_key`.
-    #[must_use]
     pub fn see(&self, object_key: &ObjectKey) -> SeenCopy {
         self.on(object_key)
             .map_or(SeenCopy::Unknown, |open| seen(&open.see(&object_key.namespace, &object_key.name)))

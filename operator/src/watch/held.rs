@@ -46,13 +46,11 @@ pub struct CopyWatches {
 
 impl CopyWatches {
     /// Resources are woken by these `triggers`.
-    #[must_use]
     pub fn new(triggers: Triggers<ResourceRef>) -> Self {
         Self { triggers }
     }
 
     /// All that carry our label.
-    #[must_use]
     pub fn selector() -> WatchSelector {
         WatchSelector::Labels(SYNC_UID_LABEL.to_owned())
     }
@@ -94,7 +92,6 @@ impl Consumer for CopyWatches {
 }
 
 /// Is it on sources, and not on copies?
-#[must_use]
 pub fn is_on_sources(watch: &WatchKey<ObjectKind>) -> bool {
     watch.selector != CopyWatches::selector()
 }
@@ -110,7 +107,6 @@ pub struct WatchedObject {
 
 impl WatchedObject {
     /// Of the object with this metadata.
-    #[must_use]
     pub fn of(meta: ObjectMeta, may_be_whole: bool) -> Self {
         let owner = meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION));
         let owner = hash(owner.map_or("", String::as_str));
@@ -120,7 +116,6 @@ impl WatchedObject {
     }
 
     /// What is kept of the metadata.
-    #[must_use]
     #[expect(clippy::expect_used, reason = "it was written by the same types")]
     pub fn meta(&self) -> ObjectMeta {
         serde_json::from_str(&self.json).expect("metadata is read as it was written")
@@ -143,7 +138,6 @@ impl WatchedObject {
 }
 
 /// What a watch shows of an object.
-#[must_use]
 pub fn seen(sight: &Sight<WatchedObject>) -> SeenCopy {
     match sight {
         Sight::Unknown => SeenCopy::Unknown,

@@ -60,13 +60,11 @@ impl Default for Namespaces {
 
 impl Namespaces {
     /// Those that are served, and the operator's own.
-    #[must_use]
     pub fn of(scope: OperatorScope) -> Self {
         Self { scope, known: Mutex::default(), synced: watch::Sender::new(false) }
     }
 
     /// May it have copies, as far as this operator is concerned?
-    #[must_use]
     pub fn serves(&self, name: &str) -> bool {
         self.scope.serves(name)
     }
@@ -126,13 +124,11 @@ impl Namespaces {
     }
 
     /// Has there been one?
-    #[must_use]
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
     /// Is it being deleted?
-    #[must_use]
     pub fn is_terminating(&self, name: &str) -> bool {
         self.lock().get(name).is_some_and(|traits| traits.terminating)
     }
@@ -140,7 +136,6 @@ impl Namespaces {
     /// Does it let copies in from resources of the namespace `tenant`, and the namespace `source` copies of
     /// its objects out to it? What a namespace that is not served offers is not known, and then it is the
     /// tenant's right to read there that counts.
-    #[must_use]
     pub fn consent(&self, name: &str, tenant: &str, source: &str) -> Consent {
         let known = self.lock();
         match (known.get(source), known.get(name)) {
@@ -156,13 +151,11 @@ impl Namespaces {
     }
 
     /// The reason for which it is paused, if it is.
-    #[must_use]
     pub fn paused(&self, name: &str) -> Option<String> {
         self.lock().get(name).and_then(|traits| traits.paused.clone())
     }
 
     /// All that are served, there and staying, and that are `wanted`.
-    #[must_use]
     pub fn active(&self, wanted: impl Fn(&str, &Traits) -> bool) -> Vec<String> {
         let known = self.lock();
         let active = known

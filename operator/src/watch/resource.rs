@@ -16,13 +16,11 @@ pub struct ResourceRef {
 }
 
 impl ResourceRef {
-    #[must_use]
     pub fn of(resource: &impl Resource) -> Self {
         Self::of_meta(resource.meta())
     }
 
     /// The reference to the resource with this metadata.
-    #[must_use]
     pub fn of_meta(meta: &ObjectMeta) -> Self {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         Self { namespace: part(&meta.namespace), name: part(&meta.name) }

@@ -54,7 +54,6 @@ pub struct RequestBody {
 
 impl BodyMemory {
     /// Of so many bytes.
-    #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(bytes)), on_the_way: Arc::default() }
     }

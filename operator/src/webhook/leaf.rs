@@ -68,7 +68,6 @@ pub struct CertificateFile {
 
 impl CertificateFile {
     /// Nothing is read yet.
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, seen: None }
     }

@@ -22,7 +22,6 @@ const COPIES: u64 = 10;
 const AROUND: u64 = 3;
 
 /// Bytes of memory that a review of this JSON takes at most.
-#[must_use]
 pub fn of_review(json: &[u8]) -> u64 {
     let (mut all, mut before_object, mut largest_object, mut depth) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut rest = json;

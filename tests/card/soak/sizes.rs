@@ -12,7 +12,6 @@ pub struct PartSize {
 }
 
 /// The packages that dpkg's `status` has as installed.
-#[must_use]
 pub fn packages(status: &str) -> Vec<PartSize> {
     let package = |entry: &str| {
         let field = |key: &str| entry.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
@@ -25,7 +24,6 @@ pub fn packages(status: &str) -> Vec<PartSize> {
 }
 
 /// The `most` largest, the largest first, and the sum of the rest.
-#[must_use]
 pub fn largest(mut parts: Vec<PartSize>, most: usize) -> Vec<Bar> {
     parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     let rest = parts.split_off(most.min(parts.len()));

@@ -18,7 +18,6 @@ pub struct UnitStart {
 }
 
 /// The starts in the output of [`ASK`]; a unit that was not started has none.
-#[must_use]
 pub fn starts(reported: &str) -> Vec<UnitStart> {
     reported.split("\n\n").filter_map(start).collect()
 }
@@ -36,7 +35,6 @@ fn start(reported: &str) -> Option<UnitStart> {
 
 /// A bar for the time before the first unit, for each unit of ours, for `until`, and for the others that took at
 /// least a hundredth of the time until that one was ready; in the order in which they began, in seconds.
-#[must_use]
 pub fn bars(starts: &[UnitStart], until: &str) -> Vec<Bar> {
     let Some(end) = starts.iter().find(|start| start.unit == until).map(|start| start.span.1) else {
         return Vec::new();

@@ -89,25 +89,21 @@ impl AgentReport {
 
     /// The operator, if it runs. Its pid may belong to a stranger by now, whom
     /// the missing mark of the stack gives away.
-    #[must_use]
     pub fn operator(&self, layout: &Layout) -> Option<Process> {
         ours(self.operator.as_ref(), layout)
     }
 
     /// The conversion webhook, if it runs.
-    #[must_use]
     pub fn webhook(&self, layout: &Layout) -> Option<Process> {
         ours(self.webhook.as_ref(), layout)
     }
 
     /// Why the definitions of our kinds are not as they should be; `None` where they are.
-    #[must_use]
     pub fn definitions_fault(&self) -> Option<&str> {
         (!self.definitions.installed).then_some(self.definitions.reason.as_str())
     }
 
     /// Why the gate is shut; `None` while it is open.
-    #[must_use]
     pub fn shut(&self) -> Option<&str> {
         (self.gate == Gate::Shut).then_some(self.reason.as_str())
     }
@@ -146,7 +142,6 @@ pub struct StackAgent<'a> {
 
 impl<'a> StackAgent<'a> {
     /// The agent for the API server on `port`.
-    #[must_use]
     pub fn new(programs: &'a BuiltPrograms, layout: &'a Layout, port: u16) -> Self {
         Self { programs, layout, port }
     }

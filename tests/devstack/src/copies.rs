@@ -13,7 +13,6 @@ const SOURCE: &str = "weaver.example.com/source";
 /// has the ConfigMapSyncs and their sources.
 ///
 /// A sync without a uid or a source that is not in `wanted` has nothing to compare.
-#[must_use]
 pub fn missing(wanted: &Value, copies: &Value) -> Vec<String> {
     let of_kind = |kind| items(wanted).filter(move |item| item["kind"] == kind);
     let mut missing = Vec::new();
@@ -42,7 +41,6 @@ pub fn missing(wanted: &Value, copies: &Value) -> Vec<String> {
 }
 
 /// The copies as a table.
-#[must_use]
 pub fn table(copies: &Value) -> String {
     let mut rows: Vec<Vec<String>> = items(copies)
         .map(|copy| {
@@ -58,7 +56,6 @@ pub fn table(copies: &Value) -> String {
 }
 
 /// How many there are.
-#[must_use]
 pub fn count(copies: &Value) -> usize {
     items(copies).count()
 }

@@ -45,7 +45,6 @@ pub struct Asset {
 
 impl Asset {
     /// The last part of its address.
-    #[must_use]
     pub fn file_name(&self) -> &str {
         self.url.rsplit('/').next().unwrap_or(&self.url)
     }
@@ -75,7 +74,6 @@ impl K3sLock {
     }
 
     /// The k3s program for an architecture as Rust names it.
-    #[must_use]
     pub fn program(&self, architecture: &str) -> Option<Asset> {
         self.asset(match architecture {
             "x86_64" => "k3s",
@@ -85,7 +83,6 @@ impl K3sLock {
     }
 
     /// The archive of k3s' own images for an architecture as Rust names it.
-    #[must_use]
     pub fn images(&self, architecture: &str) -> Option<Asset> {
         self.asset(match architecture {
             "x86_64" => "k3s-airgap-images-amd64.tar.zst",
@@ -137,7 +134,6 @@ pub enum Fetched {
 
 impl Cache {
     /// The cache of one asset below `root`.
-    #[must_use]
     pub fn new(root: &Path, asset: &Asset) -> Self {
         let name = format!("{}-{}", asset.version, asset.sha256);
         Self {
@@ -198,7 +194,6 @@ impl Cache {
     }
 
     /// How long ago the last attempt failed, when it was less than [`RETRY_AFTER`].
-    #[must_use]
     pub fn failed(&self) -> Option<Duration> {
         let at = fs::metadata(self.failure()).and_then(|meta| meta.modified()).ok()?;
         // A clock that was set back makes an old failure look like a future one.

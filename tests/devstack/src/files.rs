@@ -60,13 +60,11 @@ pub fn read_if_there(path: &Path) -> Result<Option<String>> {
 }
 
 /// A word for a shell.
-#[must_use]
 pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// An I/O error with its path, and the remedy for the one that has one.
-#[must_use]
 pub fn explained(path: &Path, error: io::Error) -> anyhow::Error {
     let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
     let shown = path.display().to_string();
@@ -97,7 +95,6 @@ pub fn free_bytes(dir: &Path) -> Result<u64> {
 
 /// Where what a test writes and drops lies: in memory where there is space and programs may run, since the
 /// commits of a dozen databases keep a disk busier than the tests keep the processors.
-#[must_use]
 pub fn scratch() -> &'static Path {
     let memory = Path::new("/dev/shm");
     let fits = statvfs(memory).is_ok_and(|stat| {

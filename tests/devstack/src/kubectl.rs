@@ -22,13 +22,11 @@ pub struct Kubectl {
 
 impl Kubectl {
     /// Uses `binary kubectl` with the given kubeconfig.
-    #[must_use]
     pub fn new(binary: &Path, kubeconfig: &Path) -> Self {
         Self { binary: binary.to_owned(), kubeconfig: kubeconfig.to_owned() }
     }
 
     /// The command to run, with its deadline.
-    #[must_use]
     pub fn command(&self, args: &[&str]) -> Command {
         // `timeout` is in every Debian; kubectl's own time-out covers one request only.
         let mut command = Command::new("timeout");
@@ -41,7 +39,6 @@ impl Kubectl {
     }
 
     /// A shell script that runs kubectl with this kubeconfig, for a user.
-    #[must_use]
     pub fn script(&self) -> String {
         format!(
             "#!/bin/sh\n# kubectl for this stack, as an administrator; in a shell that has read env, as KUBECONFIG says.\n\

@@ -135,7 +135,6 @@ impl Started {
 }
 
 /// `PATH` with one directory in front.
-#[must_use]
 pub fn path_with(dir: &Path) -> OsString {
     let rest = env::var_os("PATH").unwrap_or_default();
     let dirs = [dir.to_owned()].into_iter().chain(env::split_paths(&rest));

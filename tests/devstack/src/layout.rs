@@ -51,79 +51,66 @@ impl Layout {
     }
 
     /// The directory itself, absolute; also the mark of its processes.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Kubeconfig of an administrator, written by the API server.
-    #[must_use]
     pub fn admin_kubeconfig(&self) -> PathBuf {
         self.dir.join("admin.kubeconfig")
     }
 
     /// Programs that k3s looks for on its `PATH`.
-    #[must_use]
     pub fn bin(&self) -> PathBuf {
         self.dir.join("bin")
     }
 
     /// The API server's data.
-    #[must_use]
     pub fn data(&self) -> PathBuf {
         self.dir.join("data")
     }
 
     /// The API server's configuration; drop-ins lie in `config.yaml.d` next to it.
-    #[must_use]
     pub fn config(&self) -> PathBuf {
         self.dir.join("k3s/config.yaml")
     }
 
     /// What a shell reads to type commands that mean this stack.
-    #[must_use]
     pub fn env_file(&self) -> PathBuf {
         self.dir.join("env")
     }
 
     /// The log of one process.
-    #[must_use]
     pub fn log(&self, process: &str) -> PathBuf {
         self.dir.join("logs").join(process).with_extension("log")
     }
 
     /// The pid file of one process.
-    #[must_use]
     pub fn pid_file(&self, process: &str) -> PathBuf {
         self.dir.join("pids").join(process)
     }
 
     /// The agent's runtime directory: report, operator's kubeconfig and token.
-    #[must_use]
     pub fn runtime(&self) -> PathBuf {
         self.dir.join("weaver")
     }
 
     /// The conversion webhook's CA and certificate.
-    #[must_use]
     pub fn certificates(&self) -> PathBuf {
         self.dir.join("webhook")
     }
 
     /// The port and the program of the API server that runs here.
-    #[must_use]
     pub fn server_record(&self) -> PathBuf {
         self.dir.join("server.json")
     }
 
     /// The audit policy, where one is asked for.
-    #[must_use]
     pub fn audit_policy(&self) -> PathBuf {
         self.dir.join("k3s/audit-policy.yaml")
     }
 
     /// The audit log, where one is asked for.
-    #[must_use]
     pub fn audit_log(&self) -> PathBuf {
         self.dir.join("logs/audit.log")
     }

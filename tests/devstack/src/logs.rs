@@ -32,7 +32,6 @@ pub fn append(path: &Path) -> Result<File> {
 }
 
 /// The last lines of a log, indented, and where the rest is.
-#[must_use]
 pub fn tail(path: &Path, lines: usize) -> String {
     const WINDOW: u64 = 64 << 10;
     let read = || -> std::io::Result<Vec<u8>> {

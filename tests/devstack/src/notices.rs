@@ -33,7 +33,6 @@ impl Notices {
     }
 
     /// The value of `NOTIFY_SOCKET`.
-    #[must_use]
     pub fn address(&self) -> OsString {
         format!("@{}", self.name).into()
     }

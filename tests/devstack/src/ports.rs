@@ -19,13 +19,11 @@ pub const WEBHOOK: u16 = 9443;
 const DISPOSABLE: std::ops::Range<u16> = 20_000..30_000;
 
 /// Whether the port can be bound on 127.0.0.1 now.
-#[must_use]
 pub fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 /// The first free port from `first` upwards.
-#[must_use]
 pub fn first_free(first: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     (first..=u16::MAX).find(|port| is_free(*port))
 }
@@ -51,7 +49,6 @@ fn seed() -> u64 {
 }
 
 /// Who listens on the port: `name (pid N)`, if `/proc` shows it.
-#[must_use]
 pub fn holder(port: u16) -> Option<String> {
     let inodes: Vec<u64> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()

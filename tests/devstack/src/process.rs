@@ -37,14 +37,12 @@ pub struct Process {
 
 impl Process {
     /// The process that has this pid now; `None` if there is none or it is a zombie.
-    #[must_use]
     pub fn running(pid: i32) -> Option<Self> {
         let (state, process) = Self::seen(pid)?;
         (!matches!(state, 'Z' | 'X')).then_some(process)
     }
 
     /// A child that was not waited for yet, be it a zombie.
-    #[must_use]
     pub fn child(pid: i32) -> Option<Self> {
         Self::seen(pid).map(|(_, process)| process)
     }
@@ -56,21 +54,18 @@ impl Process {
     }
 
     /// Whether this very process still runs.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         Self::running(self.pid).as_ref() == Some(self)
     }
 
     /// Whether it carries the mark of the stack in `dir`. Another user's
     /// environment cannot be read, and is none of ours.
-    #[must_use]
     pub fn is_marked(&self, dir: &Path) -> bool {
         fs::read(format!("/proc/{}/environ", self.pid)).is_ok_and(|environ| has_mark(&environ, dir))
             && self.is_alive()
     }
 
     /// Resident memory in KiB, where the kernel says.
-    #[must_use]
     pub fn resident_kib(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -145,7 +140,6 @@ pub fn end(processes: &[Process], grace: Duration) -> Result<()> {
 }
 
 /// Every running process that carries the mark of the stack in `dir`.
-#[must_use]
 pub fn marked(dir: &Path) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();

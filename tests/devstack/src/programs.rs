@@ -26,19 +26,16 @@ impl BuiltPrograms {
     }
 
     /// Where the programs lie.
-    #[must_use]
     pub fn bin_dir(&self) -> &Path {
         &self.bin_dir
     }
 
     /// The top of the checkout.
-    #[must_use]
     pub fn source(&self) -> &Path {
         &self.source
     }
 
     /// The tenant that `make up` applies.
-    #[must_use]
     pub fn sample(&self) -> PathBuf {
         self.source.join("deploy/samples/configmapsync.yaml")
     }

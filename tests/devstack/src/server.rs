@@ -38,7 +38,6 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// A disposable server in `dir`, which should be short: Unix socket paths
     /// below it must stay under 108 bytes.
-    #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -228,50 +227,41 @@ impl Server {
     }
 
     /// kubectl with an administrator's rights.
-    #[must_use]
     pub fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.binary.path, &self.kubeconfig())
     }
 
-    #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.layout.admin_kubeconfig()
     }
 
-    #[must_use]
     pub fn data_dir(&self) -> PathBuf {
         self.layout.data()
     }
 
     /// Its configuration file; drop-ins lie in `config.yaml.d` next to it.
-    #[must_use]
     pub fn config_path(&self) -> PathBuf {
         self.layout.config()
     }
 
-    #[must_use]
     pub fn log_path(&self) -> PathBuf {
         self.layout.log("server")
     }
 
     /// Where everything of this stack lies.
-    #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    #[must_use]
     pub fn binary(&self) -> &ServerBinary {
         &self.binary
     }
 
     /// The port on 127.0.0.1.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    #[must_use]
     pub fn pid(&self) -> i32 {
         self.started.process.pid
     }

@@ -15,7 +15,6 @@ const OPERATOR: &str = "system:serviceaccount:config-weaver:weaver-operator";
 const INSTALLER: &str = "system:serviceaccount:config-weaver:weaver-installer";
 
 /// The configuration file: the names to serve, and the node's own. k3s reads YAML, and JSON is YAML.
-#[must_use]
 pub fn config(names: &[String]) -> String {
     // JSON's quoting is valid YAML, whatever the name contains.
     let settings = json!({ "disable-agent": true, "node-name": "devstack", "tls-san": names });
@@ -27,7 +26,6 @@ pub fn config(names: &[String]) -> String {
 
 /// The audit policy of tests: who touched which `ConfigMap`, Secret, `NetworkPolicy` or token, whatever
 /// the operator's own account and that of its installer did, and never what was in it.
-#[must_use]
 pub fn audit_policy() -> String {
     let policy = json!({
         "apiVersion": "audit.k8s.io/v1",
@@ -50,7 +48,6 @@ pub fn audit_policy() -> String {
 
 /// The flags: everything below the stack's directory, loopback only, no
 /// kubelet, nothing that would need a cluster network.
-#[must_use]
 pub fn arguments(layout: &Layout, port: u16, audit: bool, extra: &[String]) -> Vec<OsString> {
     let mut all: Vec<OsString> = vec!["server".into()];
     for (flag, path) in [

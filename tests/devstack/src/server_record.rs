@@ -37,13 +37,11 @@ impl ServerRecord {
 
     /// The program that should run instead of this one's. Without `K3S_BIN` what runs is good:
     /// choosing again might download or build.
-    #[must_use]
     pub fn replaced_by<'a>(&self, given: Option<&'a ServerBinary>) -> Option<&'a Path> {
         given.map(|given| given.path.as_path()).filter(|path| *path != self.binary.path)
     }
 
     /// kubectl for this server.
-    #[must_use]
     pub fn kubectl(&self, layout: &Layout) -> Kubectl {
         Kubectl::new(&self.binary.path, &layout.admin_kubeconfig())
     }

@@ -59,7 +59,6 @@ impl ForwardedSignals {
     }
 
     /// The signal that was received, if any.
-    #[must_use]
     pub fn received(&self) -> Option<i32> {
         Some(self.received.load(Ordering::SeqCst)).filter(|number| *number != 0)
     }

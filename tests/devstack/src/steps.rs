@@ -13,7 +13,6 @@ pub struct Steps {
 }
 
 impl Steps {
-    #[must_use]
     pub fn begin() -> Self {
         Self { last: Instant::now() }
     }

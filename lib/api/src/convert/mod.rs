@@ -55,7 +55,6 @@ pub enum ConversionFault {
 
 /// Answers a review: as many objects in the same order, or a failure that names the first object which cannot
 /// be converted.
-#[must_use]
 pub fn review(review: ConversionReview) -> ConversionReview {
     let Ok(mut request) = ConversionRequest::from_review(review) else {
         let status = Status::failure("the ConversionReview has no request", "BadRequest").with_code(400);
@@ -107,13 +106,11 @@ pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionFault> {
 
 /// What is wrong with the content that conversion carries in the annotation of a `ConfigMapSync` at v1beta1,
 /// which anyone may have edited: each part is kept as it is and not used.
-#[must_use]
 pub fn round_trip_faults(meta: &ObjectMeta) -> Vec<String> {
     faults_in(meta, &config_map_sync::OLD)
 }
 
 /// The same of a `ServiceToken`.
-#[must_use]
 pub fn token_round_trip_faults(meta: &ObjectMeta) -> Vec<String> {
     faults_in(meta, &service_token::OLD)
 }
@@ -126,7 +123,6 @@ fn faults_in(meta: &ObjectMeta, old: &KindVersion) -> Vec<String> {
 /// With an older release, a write at v1alpha1 has lost part of the spec of an object at v1beta1, because it was
 /// too long for the round-trip annotation. Until it is filled in again nothing may be concluded from what is missing:
 /// it may be a restriction.
-#[must_use]
 pub fn lost(meta: &ObjectMeta) -> Option<SpecFault> {
     let text = meta.annotations.as_ref()?.get(ANNOTATION)?;
     round_trip::RoundTrip::parse(text, OLD).dropped.then(|| SpecFault::Broken {

@@ -1,7 +1,6 @@
 //! Texts of a definition as Markdown.
 
 /// Running text on one line. `<` outside code would begin a tag and hide what follows.
-#[must_use]
 pub fn inline(text: &str) -> String {
     let shown = |(index, part): (usize, &str)| {
         // Between two backticks is code.
@@ -12,7 +11,6 @@ pub fn inline(text: &str) -> String {
 }
 
 /// A value as code, on one line.
-#[must_use]
 pub fn code(text: &str) -> String {
     let text = one_line(text);
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }

@@ -62,7 +62,6 @@ pub struct ConfigMapSyncFields {
 
 impl ConfigMapSync {
     /// The spec; `None` for an object without spec, which v1alpha1 allows.
-    #[must_use]
     pub fn desired(&self) -> Option<&ConfigMapSyncSpec> {
         self.spec.spec.as_ref()
     }
@@ -233,7 +232,6 @@ impl SourceKind {
     pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
 
     /// Its name in manifests.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMap",
@@ -242,7 +240,6 @@ impl SourceKind {
     }
 
     /// Its name in paths and Roles.
-    #[must_use]
     pub fn plural(self) -> &'static str {
         match self {
             Self::ConfigMap => "configmaps",

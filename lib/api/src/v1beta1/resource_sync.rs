@@ -69,7 +69,6 @@ pub struct ResourceSyncFields {
 
 impl ResourceSync {
     /// The spec; `None` for an object without spec.
-    #[must_use]
     pub fn desired(&self) -> Option<&ResourceSyncSpec> {
         self.spec.spec.as_ref()
     }

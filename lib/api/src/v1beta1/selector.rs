@@ -28,7 +28,6 @@ pub struct Selector {
 
 impl Selector {
     /// Does it ask for anything?
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
@@ -41,7 +40,6 @@ impl Selector {
 
     /// As a list asks for it: `tier=dev,team in (a,b),!test`. What selects the same is the same text,
     /// whatever the order of its values.
-    #[must_use]
     pub fn query(&self) -> String {
         let equal = self.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
         equal.chain(self.match_expressions.iter().map(Expression::query)).collect::<Vec<_>>().join(",")
@@ -49,7 +47,6 @@ impl Selector {
 
     /// Does it select what has these labels? An expression without operator, which the schema refuses,
     /// selects nothing.
-    #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let equal = |(key, value): (&String, &String)| labels.get(key) == Some(value);
         self.match_labels.iter().all(equal) && self.match_expressions.iter().all(|one| one.matches(labels))

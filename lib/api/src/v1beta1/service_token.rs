@@ -52,7 +52,6 @@ pub struct ServiceTokenFields {
 
 impl ServiceToken {
     /// The spec; `None` for an object without spec, which v1alpha1 allows.
-    #[must_use]
     pub fn desired(&self) -> Option<&ServiceTokenSpec> {
         self.spec.spec.as_ref()
     }

@@ -90,7 +90,6 @@ pub struct Targets {
 
 impl Targets {
     /// Are there targets that it does not name?
-    #[must_use]
     pub fn has_selection(&self) -> bool {
         self.selector.is_some() || !self.patterns.is_empty()
     }

@@ -23,7 +23,6 @@ pub enum SpecFault {
 
 impl SpecFault {
     /// Path of the field.
-    #[must_use]
     pub fn field(&self) -> &str {
         match self {
             SpecFault::Missing { field, .. } | SpecFault::Broken { field, .. } => field,

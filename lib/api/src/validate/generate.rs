@@ -96,7 +96,6 @@ pub(super) fn check_generate(generate: &Generate, faults: &mut SpecFaults) -> Va
 
 impl ValidGenerate {
     /// The accounts and their tokens, for the resource `NAMESPACE/NAME`.
-    #[must_use]
     pub fn accounts(&self, resource: &str) -> Vec<(ValidAccount, ValidToken)> {
         (1..=self.count).map(|n| self.account(n, &template::hash(resource, n))).collect()
     }

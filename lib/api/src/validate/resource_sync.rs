@@ -22,7 +22,6 @@ pub struct KindName {
 
 impl KindName {
     /// Group and version as manifests have them: `v1`, `apps/v1`.
-    #[must_use]
     pub fn api_version(&self) -> String {
         let Self { group, version, .. } = self;
         if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
@@ -46,7 +45,6 @@ pub struct ValidResource {
 
 impl ValidResource {
     /// In the form that the operator executes, where the API server serves its kind as `kind`.
-    #[must_use]
     pub fn of(self, kind: ObjectKind) -> ValidSync {
         ValidSync { source_kind: kind, ..self.spec }
     }

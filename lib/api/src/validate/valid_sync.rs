@@ -81,7 +81,6 @@ pub enum CopyNames {
 
 impl ValidSync {
     /// Name of the source, where it is named.
-    #[must_use]
     pub fn source_name(&self) -> Option<&str> {
         match &self.sources {
             Sources::Named(name) => Some(name),
@@ -90,7 +89,6 @@ impl ValidSync {
     }
 
     /// Names of the sources, where they are named; else none.
-    #[must_use]
     pub fn source_names(&self) -> &[String] {
         match &self.sources {
             Sources::Named(name) => std::slice::from_ref(name),
@@ -101,14 +99,12 @@ impl ValidSync {
 
     /// Is a merged copy made without a source that does not exist? One that is selected and gone does not count, nor does
     /// one that is named where what came of it is to go with it.
-    #[must_use]
     pub fn merges_without_missing(&self) -> bool {
         matches!(self.sources, Sources::Selected(_))
             || self.source_deletion_policy == SourceDeletionPolicy::Delete
     }
 
     /// Name of the copy that all sources make together.
-    #[must_use]
     pub fn merged_name(&self) -> Option<&str> {
         match (&self.merge, &self.copy_names) {
             (Some(_), CopyNames::Fixed(name)) => Some(name),
@@ -117,7 +113,6 @@ impl ValidSync {
     }
 
     /// Name of the copies of the source `name`. It may be longer than a name may be.
-    #[must_use]
     pub fn copy_name(&self, name: &str) -> String {
         match &self.copy_names {
             CopyNames::Fixed(copy) => copy.clone(),
@@ -126,7 +121,6 @@ impl ValidSync {
     }
 
     /// Name of the source whose copies have the name `copy`, if there can be one.
-    #[must_use]
     pub fn source_of<'a>(&'a self, copy: &'a str) -> Option<&'a str> {
         let source = match &self.copy_names {
             CopyNames::Fixed(_) => self.source_name()?,
@@ -138,20 +132,17 @@ impl ValidSync {
 
     /// Does the source's own namespace never get a copy? Not where a copy would be the source; nor, of sources that
     /// labels select, where a copy with the source's labels could be taken for one.
-    #[must_use]
     pub fn spares_own_namespace(&self) -> bool {
         let is_source = |name: &String| self.copy_name(name) == *name;
         matches!(self.sources, Sources::Selected(_)) || self.source_names().iter().any(is_source)
     }
 
     /// Are there targets that it does not name?
-    #[must_use]
     pub fn has_selection(&self) -> bool {
         self.selector.is_some() || !self.patterns.is_empty()
     }
 
     /// Does a pattern match this name?
-    #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern::matches(pattern, name))
     }

@@ -27,7 +27,6 @@ const MERGED_TYPE: &str = "Opaque";
 const NAMED: usize = 5;
 
 /// The sources in the order to read and add them, each with its index.
-#[must_use]
 pub fn reading_order<'a>(merge: &Merge, names: &'a [String]) -> Vec<(usize, &'a String)> {
     let mut order: Vec<_> = names.iter().enumerate().collect();
     if merge.clash_policy == ClashPolicy::Last {
@@ -113,7 +112,6 @@ pub struct ContentMerger<'a> {
 }
 
 impl<'a> ContentMerger<'a> {
-    #[must_use]
     pub fn new(merge: &'a Merge, kind: ObjectKind) -> Self {
         let type_ = kind.is_same(ObjectKind::SECRET).then(|| MERGED_TYPE.to_owned());
         Self {

@@ -70,13 +70,11 @@ pub struct CodeRow {
 
 impl CodeRow {
     /// The remedy as a finding has it.
-    #[must_use]
     pub fn remedy(&self) -> Remedy {
         Remedy { commands: self.commands.to_vec(), ..Remedy::new(self.remedy) }
     }
 
     /// The same with `value` for a word in capitals of its commands.
-    #[must_use]
     pub fn remedy_for(&self, word: &str, value: &str) -> Remedy {
         let commands = self.commands.iter().map(|command| match command {
             Command::Text(text) => text.replace(word, value).into(),
@@ -106,7 +104,6 @@ macro_rules! codes {
             pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
 
             /// What is known of the code.
-            #[must_use]
             #[allow(clippy::too_many_lines, reason = "a row for each code")]
             pub const fn row(self) -> &'static CodeRow {
                 match self { $($(Self::$variant => &CodeRow {
@@ -130,31 +127,26 @@ node_rows! { [tls_rows k3s_rows k3d_rows connection_rows weaver_toml_rows join_r
 
 impl Code {
     /// The short id, such as `N-02`.
-    #[must_use]
     pub const fn id(self) -> &'static str {
         self.row().id
     }
 
     /// What is the case, in a sentence.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         self.row().title
     }
 
     /// The name as the reason of a condition or an event, such as `MemoryCgroupAbsent`.
-    #[must_use]
     pub const fn reason(self) -> &'static str {
         self.row().reason
     }
 
     /// The readable name, such as `cgroup-parameter-on-second-line`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.row().name
     }
 
     /// The code of this id; `None` where this version has none.
-    #[must_use]
     pub fn of_id(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.id() == id)
     }

@@ -31,7 +31,6 @@ pub use category::Category;
 pub use code::{Code, CodeRow};
 
 /// The code that a user means by `N-01`, `n-01` or `memory-cgroup-absent`.
-#[must_use]
 pub fn find(text: &str) -> Option<Code> {
     Code::ALL
         .iter()
@@ -40,7 +39,6 @@ pub fn find(text: &str) -> Option<Code> {
 }
 
 /// The entry of a code for a user.
-#[must_use]
 pub fn text(code: Code) -> String {
     let CodeRow { severity, title, cause, remedy, commands, links, .. } = *code.row();
     let mut text = format!("{code} ({severity})\n{title}\n\nWhy: {cause}\n");

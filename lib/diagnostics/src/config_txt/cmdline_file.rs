@@ -36,7 +36,6 @@ pub enum CmdlineFile {
 }
 
 /// Which file it is. `names` lists a directory, which is relative to the boot partition; the partition itself is `""`.
-#[must_use]
 pub fn cmdline_file(config: &ConfigTxt, names: impl Fn(&str) -> Vec<String>) -> CmdlineFile {
     decide(config, names).unwrap_or_else(|line| CmdlineFile::Undecided {
         file: line.file.clone(),

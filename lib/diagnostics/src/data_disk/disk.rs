@@ -28,7 +28,6 @@ pub struct BlockDevice {
 
 impl BlockDevice {
     /// Whether this is its name.
-    #[must_use]
     pub fn has(&self, name: &DiskName) -> bool {
         let is = |has: &Option<String>, asked: &str| {
             has.as_ref().is_some_and(|has| has.eq_ignore_ascii_case(asked))
@@ -108,7 +107,6 @@ pub struct MoveSource {
 
 impl MoveSource {
     /// Why it cannot be moved, whatever the disk is.
-    #[must_use]
     pub fn refusal(&self) -> Option<UpgradeRefusal> {
         let Self { data_dir, is_link, mounted_at, k3s_ran, keeps_old } = self;
         let is_below = data_dir.strip_prefix(MOUNT_POINT).is_some_and(|rest| rest.starts_with('/'));
@@ -157,7 +155,6 @@ pub struct MoveTarget {
 
 impl MoveTarget {
     /// Why the data cannot go there.
-    #[must_use]
     pub fn refusal(&self) -> Option<UpgradeRefusal> {
         let Self { shown, entries, free, used, moved } = self;
         let is_taken = |name: &&String| *name == "k3s" || moved.contains(name);

@@ -11,7 +11,6 @@ pub const LINK: &str = "/etc/systemd/system/local-fs.target.wants/var-lib-ranche
 /// By its UUID: a second disk that gets the same label is not mounted in its place.
 ///
 /// `nofail`: without the disk the board boots, and says so.
-#[must_use]
 pub fn text(asked: &str, uuid: &str) -> String {
     let fsck = format!("systemd-fsck@dev-disk-by\\x2duuid-{}.service", uuid.replace('-', "\\x2d"));
     format!(

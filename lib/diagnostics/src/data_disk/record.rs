@@ -23,7 +23,6 @@ pub struct DataDiskRecord {
 }
 
 /// The move was refused, or failed, and k3s runs on the card.
-#[must_use]
 pub fn not_moved(refusal: UpgradeRefusal) -> Finding {
     let UpgradeRefusal { what, remedy } = refusal;
     let remedy = Remedy::new(remedy).command("lsblk -f").command(LOG).command("sudo reboot");
@@ -49,7 +48,6 @@ pub struct DataDisk {
 
 impl DataDisk {
     /// A failure where the data was moved and its disk is missing; good news where it is there.
-    #[must_use]
     pub fn judge(self) -> Option<Finding> {
         let Self { record, place, asked, mount, failed, keeps_old } = self;
         let is_mounted = mount? != Mount::Absent;

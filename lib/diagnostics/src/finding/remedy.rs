@@ -127,7 +127,6 @@ pub struct FileChange {
 
 impl FileChange {
     /// As a unified diff.
-    #[must_use]
     pub fn diff(&self) -> String {
         let old = self.from.as_deref().unwrap_or_default();
         let name = if self.from.is_some() { &self.file } else { "/dev/null" };
@@ -137,7 +136,6 @@ impl FileChange {
 
 impl Remedy {
     /// A remedy in words.
-    #[must_use]
     pub fn new(explain: impl Into<String>) -> Self {
         Self { explain: explain.into(), ..Self::default() }
     }

@@ -21,7 +21,6 @@ pub enum Severity {
 
 impl Severity {
     /// The severity that is written so; `None` where this version has none.
-    #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let all = [Self::Ok, Self::Unknown, Self::Warn, Self::Fail];
         all.into_iter().find(|severity| severity.to_string() == word)

@@ -19,7 +19,6 @@ const LEAST_MEMORY: u64 = 900_000_000;
 
 impl BoardMemory {
     /// A failure where it is too little for k3s to start.
-    #[must_use]
     pub fn judge(self) -> Option<Finding> {
         let Self { total } = self;
         (total < LEAST_MEMORY).then(|| {
@@ -53,7 +52,6 @@ const CLOCK_FLOOR: i64 = 315_532_800;
 
 impl Clock {
     /// A failure where k3s ends itself with such a clock.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         (self.second < CLOCK_FLOOR).then(|| {
             // The time is no part of the message: each second would be news, and news are written to the card.
@@ -85,7 +83,6 @@ pub enum ClockSync {
 
 impl ClockSync {
     /// Unknown where it is not set: the clock may be right, and nothing stops for it.
-    #[must_use]
     pub fn judge(self) -> Option<Finding> {
         let (why, remedy) = match self {
             Self::Set => return None,

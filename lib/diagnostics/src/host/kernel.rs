@@ -28,7 +28,6 @@ const NEEDED_CONTROLLERS: [&str; 2] = ["cpu", "cpuset"];
 
 impl CgroupLayout {
     /// What keeps k3s or its kubelet from running.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let of = |code: Code, message: String, file: &str, saw: &str| {
             Finding::new(code, message).saw(Place::file(file), saw)
@@ -81,7 +80,6 @@ impl Modules {
     /// A warning where one is missing, for a kernel of one's own may have it built in without saying so. Some
     /// distributions keep a part of them in a package of its own (k3s-io/k3s#5355), and after an upgrade those
     /// of the running kernel are gone until the next boot.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let Self { release, missing } = self;
         let (message, saw) = match missing {

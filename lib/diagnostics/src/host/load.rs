@@ -72,7 +72,6 @@ const MEMORY_AVAILABLE: f32 = 5.0;
 
 impl HostLoad {
     /// What is scarce; `None` where nothing was measured.
-    #[must_use]
     pub fn scarce(&self) -> Option<Vec<Resource>> {
         let limits = if let Some(Pressure { processor, memory, disk }) = self.pressure {
             [
@@ -97,19 +96,16 @@ impl HostLoad {
     }
 
     /// Whether something is scarce.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.scarce().is_some_and(|scarce| !scarce.is_empty())
     }
 
     /// Whether a silence that has lasted so long is taken for slowness, and not for a fault.
-    #[must_use]
     pub fn excuses(&self, silent_for: Duration) -> bool {
         silent_for < if self.is_busy() { BUSY_PATIENCE } else { PATIENCE }
     }
 
     /// A warning where it is overloaded; unknown where that cannot be measured. To be asked where an answer was late.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let finding = match self.scarce() {
             Some(scarce) if scarce.is_empty() && self.pressure.is_some() => return None,
@@ -150,7 +146,6 @@ impl HostLoad {
 }
 
 /// That the API server at `endpoint` is late: `what` was asked, and how long it took or was waited for.
-#[must_use]
 pub fn slow(endpoint: &str, what: &str, took: &str) -> Finding {
     // The time is no part of the message: each would be news.
     Finding::new(Code::ApiServerSlow, format!("the API server at {endpoint} answers slowly"))

@@ -25,7 +25,6 @@ pub struct NodeName {
 
 impl NodeName {
     /// A warning where no node can have it.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let Self { name, place, fault } = self;
         let is_everyones = name.eq_ignore_ascii_case(LOCALHOST);
@@ -64,7 +63,6 @@ const STUBS: [&str; 2] = ["127.0.0.53", "127.0.0.54"];
 
 impl OwnName {
     /// A warning where it takes a name server: a network that is not there must not take the name away.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let Self { name, hosts, nsswitch, resolv } = self;
         let lines = hosts.lines().map(without_comment);
@@ -99,7 +97,6 @@ pub const LOCALHOST: &str = "localhost";
 
 /// A warning where a Node of that name is not ready and the node of this host, `own`, has another: k3s was
 /// started there once, before the host had its name, and its Node stays.
-#[must_use]
 pub fn left_behind(own: &str, is_ready: bool) -> Option<Finding> {
     (own != LOCALHOST && !is_ready).then(|| {
         let message = format!(
@@ -124,7 +121,6 @@ pub struct Identity {
 impl Identity {
     /// A warning where they differ: k3s would register a second node, and what ran on the first stays there,
     /// unreachable (k3s-io/k3s#5787).
-    #[must_use]
     pub fn judge(&self, role: Role) -> Option<Finding> {
         let Self { certificate, registered, wanted, wanted_at } = self;
         // With `with-node-id` k3s adds a number of its own.

@@ -32,7 +32,6 @@ pub struct Uplink {
 impl Uplink {
     /// A warning where there is no default route, for one may come. After an offline start another one replaces it: k3s
     /// runs without a network, and what to do once there is one.
-    #[must_use]
     pub fn judge(&self, role: Role) -> Option<Finding> {
         if self.is_offline_start {
             return Some(offline_start(self.device.as_deref()));
@@ -90,7 +89,6 @@ const CARDS: [&str; 3] = ["eth", "en", "wl"];
 
 /// A warning where `flannel-iface` names a network card that is not there: k3s exits, and is started again until it is.
 /// What is no card, such as a VLAN or a VPN, may be made later.
-#[must_use]
 pub fn missing_interface(named: &Setting, there: &[String]) -> Option<Finding> {
     let is_card =
         |name: &str| CARDS.iter().any(|start| name.starts_with(start)) && !name.contains(['.', ':', '@']);
@@ -115,7 +113,6 @@ pub fn missing_interface(named: &Setting, there: &[String]) -> Option<Finding> {
 const KUBELET: u16 = 10_250;
 
 /// The ports that k3s listens on: the API server's, the one above it, and with a kubelet that one's.
-#[must_use]
 pub fn ports_of_k3s(api_port: u16, has_kubelet: bool) -> Vec<u16> {
     [api_port, api_port.saturating_add(1)].into_iter().chain(has_kubelet.then_some(KUBELET)).collect()
 }
@@ -139,7 +136,6 @@ pub struct K3sPorts {
 impl K3sPorts {
     /// A warning where another program has one: k3s exits and restarts in a loop. No more than a warning,
     /// since two programs can have one port at different addresses.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let first = self.taken.first().filter(|_| !self.k3s_runs)?;
         let all = self.taken.iter().map(|taken| taken.port.to_string()).collect::<Vec<_>>().join(", ");
@@ -168,7 +164,6 @@ impl Iptables {
     /// (k3s-io/k3s#703, rancher/docs#2370). Only tables are seen, not whether they have rules; kernels before 5.15 have
     /// them as soon as k3s loads the modules. A host of the older kind does not show whether there are rules of the
     /// newer.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let name = self.leads_to.rsplit('/').next()?;
         let (place, tables) = self.legacy_tables.as_ref().filter(|_| name.contains("nft"))?;

@@ -47,7 +47,6 @@ pub struct SecurityState {
 
 impl SecurityState {
     /// A warning where security updates do not reach this host, or wait for its owner.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         if !self.is_installed {
             let message = "weaver.toml asks for security updates, and unattended-upgrades is not installed";
@@ -146,7 +145,6 @@ fn is_package(name: &str) -> bool {
 }
 
 /// Until when a list is valid, in the words of the file; `None` where it is not one of security updates.
-#[must_use]
 pub fn valid_until(release: &str) -> Option<&str> {
     let field = |name: &str| release.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     field("Label:").filter(|label| *label == "Debian-Security")?;
@@ -165,7 +163,6 @@ pub struct PendingReboot {
 }
 
 impl PendingReboot {
-    #[must_use]
     pub fn judge(&self) -> Finding {
         let by = self.packages.split_whitespace().collect::<Vec<_>>().join(", ");
         let by = if by.is_empty() { String::new() } else { format!(" for {by}") };

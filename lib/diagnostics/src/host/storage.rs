@@ -36,7 +36,6 @@ pub struct DataMount {
 
 impl DataMount {
     /// A failure where it is mounted read-only: a k3s that starts on it ends itself again and again.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let Self { data_dir, mount_point, state } = self;
         (*state == Mount::ReadOnly).then(|| {
@@ -56,7 +55,6 @@ impl DataMount {
 }
 
 /// A warning where k3s' data is on an overlay, as of raspi-config's read-only mode: containerd cannot put its own on it.
-#[must_use]
 pub fn on_overlay(data_dir: &str, mount_point: &str, snapshotter: Option<&Setting>) -> Option<Finding> {
     let is_default = snapshotter.is_none_or(|named| matches!(named.value.as_str(), "" | "overlayfs"));
     is_default.then(|| {
@@ -72,7 +70,6 @@ pub fn on_overlay(data_dir: &str, mount_point: &str, snapshotter: Option<&Settin
 
 /// A failure: fstab mounts the disk of k3s' data, and nothing is mounted there. A server would begin a
 /// new cluster.
-#[must_use]
 pub fn not_mounted(data_dir: &str, mount_point: &str) -> Finding {
     let message = format!(
         "k3s' data is in {data_dir}, and the disk that {FSTAB} mounts at {mount_point} is not mounted: k3s would \
@@ -108,7 +105,6 @@ pub struct BootMount {
 
 impl BootMount {
     /// A warning where it is not mounted, or where nothing can be written to it.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let boot_dir = &self.boot_dir;
         let name = quoted(boot_dir);
@@ -163,7 +159,6 @@ pub(crate) const LEAST_FREE: u64 = 5;
 
 impl RootSpace {
     /// A warning where it is small or full.
-    #[must_use]
     pub fn judge(self) -> Option<Finding> {
         let Self { size, free } = self;
         let (code, message, remedy) = if size < LEAST_SIZE {
@@ -202,7 +197,6 @@ const CARD: &str = "/dev/mmcblk";
 impl Swap {
     /// A warning where it is on the card: it wears the card, and k3s' database waits behind it. Swap in compressed
     /// memory is fine.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let Self { line, path, source } = self;
         let is_on_card = |device: &str| device.starts_with(CARD);
@@ -231,7 +225,6 @@ const FAST_ENOUGH: Duration = Duration::from_millis(10);
 
 impl CardSpeed {
     /// How fast it is; a warning where that is slower than k3s needs.
-    #[must_use]
     pub fn judge(&self) -> Finding {
         let Self { directory, planned, times } = self;
         let mut times = match times {
@@ -264,7 +257,6 @@ impl CardSpeed {
 
 /// The command that makes a file system writable again. Not by the mount point alone: mount(8) then adds the options of
 /// fstab, and the kernel refuses `dirsync` on a remount of vfat.
-#[must_use]
 pub fn remounted(path: &str) -> String {
     let path = quoted(path);
     format!("sudo mount -o remount,rw \"$(findmnt -no SOURCE {path})\" {path}")

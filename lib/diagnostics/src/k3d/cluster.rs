@@ -59,7 +59,6 @@ pub struct Gateway {
 impl Gateway {
     /// Whether the whole network is private: else the webhook listens on each address of this machine, or lets the
     /// internet in.
-    #[must_use]
     pub fn is_private(self) -> bool {
         PRIVATE.iter().any(|&(range, bits)| {
             let is_inside = match (self.ip, range) {
@@ -97,7 +96,6 @@ pub struct Container {
 }
 
 /// The arguments that matter here, of all that a container's k3s is given.
-#[must_use]
 pub fn flags(container: &str, arguments: &[String]) -> Vec<Flag> {
     let origin = Place::file(format!("arguments of {container}"));
     let mut flags = k3s_unit::flags_of(arguments, &origin);
@@ -106,7 +104,6 @@ pub fn flags(container: &str, arguments: &[String]) -> Vec<Flag> {
 }
 
 /// The API server in a cluster of `--network host`: nothing is published there, for its ports are the machine's.
-#[must_use]
 pub fn on_host(flags: &[Flag]) -> PublishedPort {
     let chosen = flags.iter().rfind(|flag| flag.name == "https-listen-port");
     let port = chosen.and_then(|flag| flag.value.parse().ok()).unwrap_or(API);
@@ -114,7 +111,6 @@ pub fn on_host(flags: &[Flag]) -> PublishedPort {
 }
 
 impl Container {
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.state == "running"
     }
@@ -140,7 +136,6 @@ pub struct K3dCluster {
 }
 
 /// The clusters by name.
-#[must_use]
 pub fn clusters(containers: impl IntoIterator<Item = Container>) -> Vec<K3dCluster> {
     let mut clusters: BTreeMap<String, K3dCluster> = BTreeMap::new();
     for container in containers {
@@ -164,7 +159,6 @@ pub fn clusters(containers: impl IntoIterator<Item = Container>) -> Vec<K3dClust
 
 impl K3dCluster {
     /// Address of the API from this machine: the load balancer's published port, without one a server's.
-    #[must_use]
     pub fn api(&self) -> Option<SocketAddr> {
         self.load_balancer.iter().chain(&self.servers).find_map(Container::api)
     }
@@ -176,13 +170,11 @@ impl K3dCluster {
     }
 
     /// A server that runs.
-    #[must_use]
     pub fn running(&self) -> Option<&Container> {
         self.servers.iter().find(|server| server.is_running())
     }
 
     /// This machine as the servers reach it; `None` too where that is not in a private network, or where a user says it.
-    #[must_use]
     pub fn gateway(&self) -> Option<Gateway> {
         let by_root = self.servers.iter().filter(|server| !server.is_of_user);
         by_root.filter_map(|server| server.gateway).find(|gateway| gateway.is_private())
@@ -190,7 +182,6 @@ impl K3dCluster {
 
     /// What k3s acts on: the arguments of all servers, which k3d gives to each of them and which override every file.
     /// 0.0.0.0, which k3d adds where no host was chosen, is not a name to connect by.
-    #[must_use]
     pub fn effective(&self) -> Effective {
         let flags: Vec<_> = self.servers.iter().flat_map(|server| server.flags.clone()).collect();
         let mut effective = k3s_config::merge(&[], &flags);
@@ -200,14 +191,12 @@ impl K3dCluster {
 
     /// The names that the certificate has without being asked for: those of the servers and of the load balancer, which
     /// k3d names in the arguments where there is none too.
-    #[must_use]
     pub fn own_names(&self) -> Vec<String> {
         let servers = self.servers.iter().map(|server| server.name.clone());
         servers.chain([format!("k3d-{}-serverlb", self.name)]).collect()
     }
 
     /// The names that clients are meant to use.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         let own = self.own_names();
         let names = self.effective().tls_san.into_iter().map(|name| name.value);
@@ -234,14 +223,12 @@ impl K3dCluster {
 
 /// Whether k3d may have given a cluster this name. What else a certificate or a label says is not for a command: of k3d
 /// `-a` means all clusters.
-#[must_use]
 pub fn is_cluster_name(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
 /// The cluster that a certificate with these names is of: it has those of the cluster's own containers.
-#[must_use]
 pub fn of_served(served: &[String]) -> Option<&str> {
     served.iter().find_map(|name| {
         let name = name.strip_prefix("k3d-")?;

@@ -84,7 +84,6 @@ pub struct Volume {
 impl NewCluster {
     /// The name that k3d writes into the kubeconfig. It publishes the API server at IPv4 addresses, and takes no other
     /// as its host.
-    #[must_use]
     pub fn host(&self) -> Option<&ServingName> {
         self.names.iter().find(|name| !matches!(name, ServingName::Ip(IpAddr::V6(_))))
     }
@@ -104,7 +103,6 @@ impl NewCluster {
         if self.agents == 0 { vec!["server:*"] } else { vec!["server:*", "agent:*"] }
     }
 
-    #[must_use]
     pub fn command(&self) -> String {
         let mut command = format!("k3d cluster create {}", self.name);
         if let Some(host) = self.host() {
@@ -145,7 +143,6 @@ impl NewCluster {
     }
 
     /// The same as a file for `k3d cluster create --config`.
-    #[must_use]
     pub fn config(&self) -> String {
         let mut file = vec![
             ("apiVersion", json!("k3d.io/v1alpha5")),

@@ -39,7 +39,6 @@ pub(super) fn escaped(value: &str) -> String {
 }
 
 /// What is wrong with a value of `--k3s-arg`, such as `--tls-san=raspi@server:*`; nothing where all is well.
-#[must_use]
 pub fn lint_k3s_arg(value: &str) -> Vec<String> {
     let (argument, filters) = match split_filters(value) {
         Ok(split) => split,

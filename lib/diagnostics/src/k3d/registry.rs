@@ -35,7 +35,6 @@ pub enum ReachedFrom {
 
 impl RegistryContainer {
     /// Where this machine reaches it.
-    #[must_use]
     pub fn here(&self) -> Option<String> {
         let at = self.published.iter().find(|port| port.inside == self.inside)?.at;
         Some(if at.ip().is_unspecified() || at.ip().is_loopback() {
@@ -46,14 +45,12 @@ impl RegistryContainer {
     }
 
     /// Where the nodes of k3d reach it.
-    #[must_use]
     pub fn in_nodes(&self) -> String {
         format!("{}:{}", self.name, self.inside)
     }
 
     /// From where a host and a port reach it, if they mean it at all; `is_here`: the host leads to
     /// this machine.
-    #[must_use]
     pub fn viewpoint(&self, host: &str, port: u16, is_here: bool) -> Option<ReachedFrom> {
         let is_published = self.port_here() == Some(port);
         let is_name = self.name == host || self.name.strip_prefix("k3d-") == Some(host);
@@ -70,7 +67,6 @@ impl RegistryContainer {
     }
 
     /// Its addresses from either, for a program.
-    #[must_use]
     pub fn summary(&self) -> RegistrySummary<'_> {
         RegistrySummary {
             name: &self.name,

@@ -17,7 +17,6 @@ const RESTARTS: u32 = 3;
 const DROP_INS: &str = "/etc/systemd/system/weaver-node-agent.service.d";
 
 /// Why there is no cluster to look at.
-#[must_use]
 pub fn not_chosen(why: &NotChosen) -> Finding {
     match why {
         NotChosen::None => {
@@ -42,7 +41,6 @@ pub fn not_chosen(why: &NotChosen) -> Finding {
 }
 
 /// The container engine cannot be asked.
-#[must_use]
 pub fn unread(socket: &str, why: &str) -> Finding {
     let message = format!("the container engine at {socket} cannot be asked for the clusters of k3d: {why}");
     let finding = Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why);
@@ -61,7 +59,6 @@ fn is_podman(socket: &str) -> bool {
 }
 
 /// It gives no answer in time, which is no fault: a machine that pulls images is slow.
-#[must_use]
 pub fn late(socket: &str, why: &str) -> Finding {
     let message = format!("the container engine at {socket} does not answer in time: it may only be busy");
     let remedy = Remedy::new("wait and check again; if it does not improve, restart the container engine");
@@ -72,7 +69,6 @@ pub fn late(socket: &str, why: &str) -> Finding {
 }
 
 /// The same by the agent, whose unit reaches no engine of a user without a drop-in.
-#[must_use]
 pub fn unread_by_agent(socket: &str, why: &str) -> Finding {
     let finding = unread(socket, why);
     match drop_in(socket) {
@@ -109,13 +105,11 @@ fn drop_in(socket: &str) -> Option<Remedy> {
 }
 
 /// No container engine listens on this machine.
-#[must_use]
 pub fn no_engine() -> Finding {
     unread("/var/run/docker.sock", "no engine listens on this machine")
 }
 
 /// What is wrong with `cluster`, which is one of `all`. `is_own` says whether an address is one of this machine.
-#[must_use]
 pub fn judge(cluster: &K3dCluster, all: &[K3dCluster], is_own: impl Fn(IpAddr) -> bool) -> Vec<Finding> {
     let mut findings: Vec<_> = cluster.nodes().filter_map(node).collect();
     if cluster.running().is_none() {
@@ -191,7 +185,6 @@ fn shared(cluster: &K3dCluster, all: &[K3dCluster]) -> Option<Finding> {
 }
 
 /// What is wrong with one server, or with the load balancer.
-#[must_use]
 pub fn node(node: &Container) -> Option<Finding> {
     let Container { name, state, status, restarts, .. } = node;
     let saw = |finding: Finding| {
@@ -233,7 +226,6 @@ fn started(Container { name, cluster, state, .. }: &Container) -> Remedy {
 
 /// What was found of a host whose API server runs in this cluster, with what is typed for it there; `names` are all
 /// that it is to serve, at this port where it is known.
-#[must_use]
 pub fn on_k3d(mut finding: Finding, cluster: &str, names: &[String], port: Option<u16>) -> Finding {
     let Some(remedy) = &mut finding.remedy else { return finding };
     if let Some(other) = instead(finding.code, cluster, names, port) {
@@ -269,7 +261,6 @@ fn instead(code: Code, cluster: &str, names: &[String], port: Option<u16>) -> Op
 }
 
 /// What is typed to have a cluster serve these names, and those that its certificate has for clients now.
-#[must_use]
 pub fn serve(cluster: &str, name: &str, served: &[String]) -> Remedy {
     let is_own = |name: &String| {
         is_inner(name) || name.starts_with("k3d-") || !matches!(name.parse(), Ok(ServingName::Dns(_)))
@@ -298,7 +289,6 @@ fn log(cluster: &str) -> String {
 }
 
 /// A command as it is typed where k3s runs: in this cluster of k3d, else on the host.
-#[must_use]
 pub fn typed_at(command: &Command, cluster: Option<&str>) -> String {
     let Some(cluster) = cluster else { return command.to_string() };
     typed_there(command, cluster).iter().map(ToString::to_string).collect::<Vec<_>>().join(" && ")

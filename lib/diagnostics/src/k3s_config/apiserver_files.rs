@@ -22,7 +22,6 @@ const FLAGS: [&str; 11] = [
 ];
 
 /// Each such flag and its file; of a flag that is repeated the last, which counts.
-#[must_use]
 pub fn named(arguments: &[Setting]) -> Vec<(&'static str, Setting)> {
     let file = |setting: &Setting| {
         let (flag, path) = setting.value.trim_start_matches('-').split_once('=')?;
@@ -39,7 +38,6 @@ pub fn named(arguments: &[Setting]) -> Vec<(&'static str, Setting)> {
 
 /// A file that is not there: k3s does not start. No more than a warning, which blocks nothing: `ExecStartPre=` of its
 /// unit may make it, or a mount that comes late.
-#[must_use]
 pub fn missing(flag: &str, file: &Setting) -> Finding {
     let Setting { value: path, origin } = file;
     let message =

@@ -37,7 +37,6 @@ pub enum Unread {
 }
 
 /// A file that was not read.
-#[must_use]
 pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
     let (Unread::ByUs(why) | Unread::Hidden { why, .. } | Unread::NotText(why)) = unread;
     let mut finding = cannot_read(path, why);
@@ -55,7 +54,6 @@ pub fn unread(of: FileUse, path: &str, unread: &Unread) -> Finding {
 }
 
 /// What lets the agent's units read what is in a directory that they do not see.
-#[must_use]
 pub fn show_hidden(directory: &str) -> Remedy {
     let (what, setting, file) = if TEMPORARY.contains(&directory) {
         ("what others have in /tmp and /var/tmp", "PrivateTmp=no", "50-tmp.conf")
@@ -77,7 +75,6 @@ pub fn show_hidden(directory: &str) -> Remedy {
 }
 
 /// k3s starts without its default file, but not without one that `--config` names.
-#[must_use]
 pub fn missing_config(named: &Setting) -> Finding {
     let Setting { value: path, origin } = named;
     let message = format!("{path} does not exist, {origin} names it, and k3s does not start without it");
@@ -94,7 +91,6 @@ pub fn missing_config(named: &Setting) -> Finding {
 pub const MISNAMED: [&str; 3] = ["config.yml", "config.json", "config.yaml.txt"];
 
 /// A file in the place of the configuration `wanted`, which does not exist.
-#[must_use]
 pub fn misnamed(path: &str, wanted: &str) -> Finding {
     let place = Place::file(path);
     let message = format!("{place}: k3s reads {wanted} only");
@@ -107,7 +103,6 @@ pub fn misnamed(path: &str, wanted: &str) -> Finding {
 }
 
 /// What comes after the first document, which is all that k3s reads.
-#[must_use]
 pub(crate) fn second_document(file: &TextFile) -> Option<Finding> {
     let line = yaml_node::second_document(&file.text)?;
     let what = "k3s reads only what is above the line `---`, and nothing from here on";
@@ -118,20 +113,17 @@ pub(crate) fn second_document(file: &TextFile) -> Option<Finding> {
 }
 
 /// As it is before k3s' first start.
-#[must_use]
 pub fn missing_ca(path: &str) -> Finding {
     serving::unknown(&format!("{path} does not exist: k3s has not created its CA yet"))
         .saw(Place::file(path), "missing")
 }
 
 /// A CA that no certificate can be verified by.
-#[must_use]
 pub fn broken_ca(path: &str, why: &str) -> Finding {
     cannot_read(path, why)
 }
 
 /// A CA that k3s was writing when the power was cut.
-#[must_use]
 pub fn empty_ca(path: &str) -> Finding {
     let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
     cannot_read(path, "it is empty, as a power cut leaves a file that is being written")
@@ -139,7 +131,6 @@ pub fn empty_ca(path: &str) -> Finding {
 }
 
 /// What helps where k3s finds files that a power cut left empty. `of`: the directory, and how deep: arguments of `find`.
-#[must_use]
 pub fn without_empty_files(of: &str) -> Remedy {
     Remedy::new(
         "remove what is empty and start k3s again: it makes what is missing. Its CA it takes from its datastore; where that has \

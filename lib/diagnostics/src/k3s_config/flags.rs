@@ -34,7 +34,6 @@ pub struct KnownFlag {
 
 impl KnownFlag {
     /// Whether k3s in this role has it.
-    #[must_use]
     pub const fn is_of(&self, role: Role) -> bool {
         match role {
             Role::Server => self.on_server,
@@ -49,13 +48,11 @@ pub fn all() -> impl Iterator<Item = KnownFlag> {
 }
 
 /// The flag of this name, long or short.
-#[must_use]
 pub fn find(name: &str) -> Option<KnownFlag> {
     all().find(|flag| flag.name == name || (flag.short == name && name != "-"))
 }
 
 /// The name that was most likely meant, of those that k3s in this role has.
-#[must_use]
 pub fn nearest(given: &str, role: Role) -> Option<&'static str> {
     let plain = |key: &str| key.to_ascii_lowercase().replace(['_', ' ', '-'], "");
     // Names of the environment's variables begin so.

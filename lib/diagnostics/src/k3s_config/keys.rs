@@ -29,7 +29,6 @@ const LONGEST: usize = 60;
 
 /// What is wrong with the keys and the kinds of their values, next to the flags that the unit gives. Nothing of a file
 /// that is no YAML, which is reported elsewhere.
-#[must_use]
 pub fn lint(files: &[TextFile], given: &[Flag], role: Role) -> Vec<Finding> {
     let entries: Vec<_> = each(files).collect();
     // Of a key without `+` k3s takes the value of the last one.
@@ -96,7 +95,6 @@ fn dns_outside(files: &[TextFile], given: &[Flag], role: Role) -> Option<Finding
 }
 
 /// What needs a newer k3s than the installed v1.`minor`.
-#[must_use]
 pub fn lint_since(files: &[TextFile], given: &[Flag], role: Role, minor: u32) -> Vec<Finding> {
     let needs = |name: &str, origin: Place| {
         let known = flags::find(name).filter(|known| known.until.is_none() && known.is_of(role))?;
@@ -116,7 +114,6 @@ pub fn lint_since(files: &[TextFile], given: &[Flag], role: Role, minor: u32) ->
 }
 
 /// A file among the drop-ins that k3s does not read.
-#[must_use]
 pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
     let is_meant = [".conf", ".json", ".toml", ".cfg", ".txt"].iter().any(|end| name.ends_with(end));
     (is_meant && !name.starts_with('.')).then(|| {
@@ -133,7 +130,6 @@ pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
 
 /// What the command line of the unit has that k3s has no more, not in this role, or never had: k3s does not
 /// start with it.
-#[must_use]
 pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, flag) in given.iter().enumerate() {

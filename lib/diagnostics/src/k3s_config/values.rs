@@ -31,7 +31,6 @@ fn passes(wanted: &str, example: &str) -> ValueFault {
 }
 
 /// What is wrong with a value of this flag; the value may be a secret of others, and is not repeated.
-#[must_use]
 pub fn fault(flag: &str, text: &str) -> Option<ValueFault> {
     match flag {
         "flannel-backend" => backend(text),
@@ -270,7 +269,6 @@ fn not_packaged(part: &str) -> Option<ValueFault> {
 }
 
 /// Whether there are networks of IPv4 and of IPv6; `None` where one is no network.
-#[must_use]
 pub fn families(texts: &[&str]) -> Option<(bool, bool)> {
     let mut seen = (false, false);
     for part in texts.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()) {
@@ -283,7 +281,6 @@ pub fn families(texts: &[&str]) -> Option<(bool, bool)> {
 }
 
 /// Whether an address is in one of these networks of its family; `None` where one of them is none.
-#[must_use]
 pub fn is_within(address: &str, networks: &str) -> Option<bool> {
     let bits = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,

@@ -7,7 +7,6 @@ use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, START_K3S, Sever
 use crate::text_file::TextFile;
 
 /// What is wrong with the unit and its drop-ins, in systemd's order; `is_there` says whether the host has a file.
-#[must_use]
 pub fn lint(units: &[TextFile], is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
     let given: Vec<_> = units.iter().flat_map(settings).collect();
     let mut findings: Vec<_> = commands(&given).into_iter().collect();
@@ -17,7 +16,6 @@ pub fn lint(units: &[TextFile], is_there: impl Fn(&str) -> bool) -> Vec<Finding>
 }
 
 /// A unit that is a link to `/dev/null`, with its name.
-#[must_use]
 pub fn masked(path: &str, name: &str) -> Finding {
     let what = format!("{name} is masked, so systemd does not start k3s");
     let remedy =

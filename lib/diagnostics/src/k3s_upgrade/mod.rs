@@ -20,7 +20,6 @@ pub enum Role {
 
 impl Role {
     /// The unit that runs k3s in this role.
-    #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Server => "k3s.service",

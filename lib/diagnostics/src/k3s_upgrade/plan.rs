@@ -93,7 +93,6 @@ pub struct UpgradeRefusal {
 }
 
 impl UpgradeRefusal {
-    #[must_use]
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: remedy.into() }
     }
@@ -136,7 +135,6 @@ pub enum UpgradePlan {
     Go(Role, &'static [UpgradeStep]),
 }
 
-#[must_use]
 pub fn plan(facts: &Facts, request: UpgradeRequest) -> UpgradePlan {
     let candidate = &facts.candidate;
     let version = candidate.version.as_ref().and_then(|version| version.as_ref().ok());

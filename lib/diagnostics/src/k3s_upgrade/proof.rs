@@ -28,7 +28,6 @@ pub struct ObservedNode {
 }
 
 /// What is not as it must be, in words; nothing: it is proven.
-#[must_use]
 pub fn missing(wanted: &WantedNode, seen: &ObservedNode) -> Vec<String> {
     let mut missing = Vec::new();
     if seen.unit != "active" {

@@ -28,7 +28,6 @@ pub enum UpgradePhase {
 
 impl UpgradePhase {
     /// Whether nothing is left to do.
-    #[must_use]
     pub const fn is_end(self) -> bool {
         matches!(self, Self::Done | Self::WentBack)
     }
@@ -68,7 +67,6 @@ pub enum UpgradeResume {
 
 impl UpgradeRecord {
     /// What to do if the installed program has this hash.
-    #[must_use]
     pub fn resume(&self, installed: &str, request: UpgradeRequest) -> UpgradeResume {
         let is_new = installed == self.to.sha256;
         let is_old = installed == self.from.sha256;
@@ -89,7 +87,6 @@ impl UpgradeRecord {
     }
 
     /// A warning where the upgrade was cut off and no process finishes it now; `place` is where this is written.
-    #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         let Self { begun, from, to, phase, .. } = self;
         if phase.is_end() || is_under_way {

@@ -13,7 +13,6 @@ pub struct ReleaseFiles {
 }
 
 /// Those for an architecture as Rust names it.
-#[must_use]
 pub fn files(architecture: &str) -> Option<ReleaseFiles> {
     match architecture {
         "x86_64" => Some(ReleaseFiles { program: "k3s", sums: "sha256sum-amd64.txt" }),
@@ -23,21 +22,18 @@ pub fn files(architecture: &str) -> Option<ReleaseFiles> {
 }
 
 /// The address of a file of a release below `releases`.
-#[must_use]
 pub fn address(releases: &str, version: &Version, file: &str) -> String {
     let release = version.to_string().replace('+', "%2B");
     format!("{}/{release}/{file}", releases.trim_end_matches('/'))
 }
 
 /// A hash as it is reported: 64 hexadecimal digits, in lower case.
-#[must_use]
 pub fn hash(text: &str) -> Option<String> {
     let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hash.then(|| text.to_ascii_lowercase())
 }
 
 /// The hash of the first of these files that a list in the manner of sha256sum has.
-#[must_use]
 pub fn hash_in(sums: &str, files: &[&str]) -> Option<String> {
     let of = |file: &str| {
         sums.lines().find_map(|line| {

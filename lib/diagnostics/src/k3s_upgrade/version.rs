@@ -50,7 +50,6 @@ pub enum Skew {
 
 impl Version {
     /// N of v1.N.
-    #[must_use]
     pub const fn minor(&self) -> u32 {
         self.minor
     }

@@ -38,7 +38,6 @@ pub struct Glued<'a> {
 }
 
 /// Those of one line. What is behind `--` is for init.
-#[must_use]
 pub fn glued(line: &str) -> Vec<Glued<'_>> {
     let words = parameters(line, 1).into_iter().take_while(|word| word.text != "--");
     let words = words.map(|word| Glued { text: word.text, column: word.column, parts: parts(word.text) });
@@ -46,7 +45,6 @@ pub fn glued(line: &str) -> Vec<Glued<'_>> {
 }
 
 /// The line with the missing spaces, every other byte as it was.
-#[must_use]
 pub fn separated(line: &str) -> String {
     let (mut new, mut copied) = (String::with_capacity(line.len() + 4), 0);
     for word in glued(line) {

@@ -21,7 +21,6 @@ pub struct AptStanza {
 
 impl AptStanza {
     /// The package of the kernel that this one depends on.
-    #[must_use]
     pub fn image(&self) -> Option<&str> {
         self.depends.iter().map(String::as_str).find(|name| release(name).is_some())
     }
@@ -35,7 +34,6 @@ impl AptStanza {
 }
 
 /// The first package of an answer of `apt-cache show`.
-#[must_use]
 pub fn stanza(answer: &str) -> Option<AptStanza> {
     let lines = answer.lines().skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
     let mut found = AptStanza::default();
@@ -59,14 +57,12 @@ fn first_choice(dependency: &str) -> Option<String> {
 
 /// The release of the kernel in a package of this name, as `uname -r` has it; `None` for a package that only depends on
 /// the newest one.
-#[must_use]
 pub fn release(name: &str) -> Option<&str> {
     name.strip_prefix(IMAGE).filter(|release| release.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The package that depends on the newest kernel of the running one's kind, such as `linux-image-arm64` or
 /// `linux-image-rpi-v8`.
-#[must_use]
 pub fn follows<'a>(running: &str, installed: &'a [InstalledPackage]) -> Option<&'a str> {
     let kind =
         |name: &&str| name.strip_prefix(IMAGE).is_some_and(|kind| running.ends_with(&format!("-{kind}")));
@@ -74,7 +70,6 @@ pub fn follows<'a>(running: &str, installed: &'a [InstalledPackage]) -> Option<&
 }
 
 /// Why there is nothing to try of the kernel `release` in these packages, of which the first has this version.
-#[must_use]
 pub fn nothing_newer(
     running: &str,
     (release, version): (&str, &str),

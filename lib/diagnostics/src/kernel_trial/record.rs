@@ -78,7 +78,6 @@ pub enum TrialStep {
 }
 
 impl KernelTrial {
-    #[must_use]
     pub fn step(&self, seen: &TrialFacts) -> TrialStep {
         // A firmware that says nothing: no regular start takes this kernel before it is proven.
         let is_tried = seen.running == self.to && seen.is_trial != Some(false);
@@ -96,20 +95,17 @@ impl KernelTrial {
     }
 
     /// Whether it has come to its end.
-    #[must_use]
     pub const fn has_ended(&self) -> bool {
         matches!(self.phase, TrialPhase::Kept | TrialPhase::Refused)
     }
 
     /// How it ended, for the next one who tries a kernel.
-    #[must_use]
     pub fn last_words(&self) -> Option<String> {
         let why = self.refused.as_deref()?;
         Some(format!("The last trial, of kernel {}, begun {}, was refused: {why}.", self.to, self.begun))
     }
 
     /// A warning where it has not ended and no process works on it; `place` is where this is written.
-    #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         if self.has_ended() || is_under_way {
             return None;

@@ -25,7 +25,6 @@ pub struct SeenBoot<'a> {
 }
 
 /// All reasons against a trial on this host.
-#[must_use]
 pub fn refusals(seen: &SeenBoot<'_>) -> Vec<UpgradeRefusal> {
     if !seen.model.is_some_and(|model| model.contains("Raspberry Pi")) {
         let what = "this is no Raspberry Pi, whose firmware alone starts a kernel on trial";
@@ -83,7 +82,6 @@ fn loader(file: &BootFile) -> Option<UpgradeRefusal> {
 
 /// Whether the files of a trial, and those of them that get another name afterwards, have room on the boot partition;
 /// in bytes.
-#[must_use]
 pub fn boot_space(free: u64, trial: u64, renamed: u64) -> Option<UpgradeRefusal> {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let needed = mib(trial + renamed) + MARGIN;
@@ -97,7 +95,6 @@ pub fn boot_space(free: u64, trial: u64, renamed: u64) -> Option<UpgradeRefusal>
 }
 
 /// Whether the packages, what they are unpacked to and an initramfs have room on the root file system; in KiB.
-#[must_use]
 pub fn root_space(free: u64, packages: u64) -> Option<UpgradeRefusal> {
     // Packed, unpacked for the trial, and unpacked by dpkg; an initramfs takes what its modules do.
     let needed = packages * 3 / 1024 + 256;
@@ -108,7 +105,6 @@ pub fn root_space(free: u64, packages: u64) -> Option<UpgradeRefusal> {
 }
 
 /// Whether apt also installs what writes to the boot partition: that must not happen out of its sight.
-#[must_use]
 pub fn also(installed: &[String]) -> Option<UpgradeRefusal> {
     let firmware = installed.iter().find(|package| package.starts_with("raspi-firmware"))?;
     let what =

@@ -23,7 +23,6 @@ const README: &str = "README";
 
 /// The configuration of the trial: the present one with the directory; a name with the release `from` becomes one with
 /// `to`.
-#[must_use]
 pub fn trial_text(config: &str, from: &str, to: &str) -> String {
     let renamed = config.split('\n').map(|line| {
         let is_name = ["kernel=", "initramfs"].iter().any(|key| line.trim_start().starts_with(key));
@@ -34,7 +33,6 @@ pub fn trial_text(config: &str, from: &str, to: &str) -> String {
 
 /// The configuration without the directory, of that of a trial, which its owner may have edited since; `None` of any
 /// other.
-#[must_use]
 pub fn kept_text(trial: &str) -> Option<String> {
     if let Some(kept) = trial.strip_suffix(BLOCK) {
         return Some(kept.to_owned());
@@ -46,7 +44,6 @@ pub fn kept_text(trial: &str) -> Option<String> {
 }
 
 /// The command line of the trial, of the present one.
-#[must_use]
 pub fn trial_cmdline(present: &str) -> String {
     let first = lines(present).first().copied().unwrap_or_default();
     let has_panic = parameters(first, 1).iter().any(|parameter| parameter.text.starts_with("panic="));

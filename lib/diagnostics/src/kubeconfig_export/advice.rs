@@ -79,7 +79,6 @@ impl NotServed {
 }
 
 /// What may keep kubectl on another machine from finding the name. `address` is that of the Pi, where known.
-#[must_use]
 pub fn hard_to_find(name: &ServingName, address: Option<IpAddr>) -> Option<String> {
     let why = match name {
         ServingName::Ip(ip) if ip.is_loopback() => return Some(only_here(name)),

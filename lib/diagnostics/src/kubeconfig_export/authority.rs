@@ -42,7 +42,6 @@ impl fmt::Debug for NewAuthority {
 ///
 /// Compared with the cluster that is replaced; where none is, with the other clusters of that server, of which one that
 /// trusts the same is enough.
-#[must_use]
 pub fn new_authority(theirs: &Document, exported: &Document) -> Option<NewAuthority> {
     let name = exported.current_context()?;
     let new = exported.entry("clusters", &name)?;

@@ -128,7 +128,6 @@ fn no_pem(place: &Place, field: &str, data: &str) -> Finding {
 }
 
 /// The key is another certificate's.
-#[must_use]
 pub fn other_key(place: &Place) -> Finding {
     let what = "the client key does not belong to the client certificate";
     Finding::new(Code::KubeconfigUnusable, format!("{place}: {what}: kubectl cannot use them"))
@@ -137,7 +136,6 @@ pub fn other_key(place: &Place) -> Finding {
 }
 
 /// By its dates the API server refuses it.
-#[must_use]
 pub fn dates(held: &ClientCertificate, dates: &Dates, whose: Whose) -> Finding {
     let place = &held.place;
     let then = if held.has_token { "; the token next to it may still be valid" } else { "" };

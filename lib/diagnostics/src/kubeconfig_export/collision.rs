@@ -43,7 +43,6 @@ const fn way_out(forcible: bool) -> &'static str {
 }
 
 /// What keeps `exported`, whose three entries have one name, from being merged into `theirs`.
-#[must_use]
 pub fn collision(theirs: &Document, exported: &Document, force: bool) -> Option<Collision> {
     let name = exported.current_context()?;
     let there =

@@ -32,7 +32,6 @@ pub struct NotAKubeconfig {
 
 impl Document {
     /// A kubeconfig in which nothing is.
-    #[must_use]
     pub fn empty() -> Self {
         let mut map = Map::new();
         map.insert("apiVersion".to_owned(), "v1".into());
@@ -80,7 +79,6 @@ impl Document {
     }
 
     /// The name of the context in force; `None` where it names none.
-    #[must_use]
     pub fn current_context(&self) -> Option<String> {
         self.get("current-context").and_then(text_of).filter(|name| !name.is_empty())
     }
@@ -110,13 +108,11 @@ impl Document {
     }
 
     /// As YAML text in the order that `kubectl config` writes.
-    #[must_use]
     pub fn to_yaml(&self) -> String {
         yaml_text::write(&self.0)
     }
 
     /// The value of a top-level key.
-    #[must_use]
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key)
     }
@@ -162,7 +158,6 @@ pub(super) fn shown(name: &str) -> String {
 }
 
 /// Whether a name can be typed after `--context`, and shows on a terminal as what it is.
-#[must_use]
 pub fn is_entry_name(name: &str) -> bool {
     !name.trim().is_empty() && name.chars().count() <= 253 && !name.contains(is_unprintable)
 }

@@ -22,7 +22,6 @@ enum Here {
 }
 
 /// What is wrong with it; nothing where all is well.
-#[must_use]
 pub fn lint(file: &TextFile) -> Vec<Finding> {
     match unusable(file, None) {
         Some(unusable) => vec![unusable.of_administrator()],
@@ -32,7 +31,6 @@ pub fn lint(file: &TextFile) -> Vec<Finding> {
 
 /// The same for who is about to use it: a file that cannot be used is a failure, and on another machine than the server
 /// a loopback address is a fault too. By this context, else by the current one.
-#[must_use]
 pub fn lint_for_use(file: &TextFile, context: Option<&str>, is_server: bool) -> Vec<Finding> {
     match unusable(file, context) {
         Some(unusable) => vec![unusable.in_use(on_the_pi())],
@@ -54,7 +52,6 @@ fn judge(file: &TextFile, context: Option<&str>, here: Here) -> Vec<Finding> {
 }
 
 /// For who has a copy of the kubeconfig, and not the file that k3s writes.
-#[must_use]
 pub fn on_the_pi() -> Remedy {
     Remedy::new("export it on the machine that k3s runs on, with a name that the server's certificate has")
         .command("sudo weaver kubeconfig export NAME")

@@ -8,7 +8,6 @@ use super::document::{Document, name_of};
 /// Puts the entries of `exported` into `theirs`, each replacing the entry of
 /// its name, else at the end. All else stays; the current context does so unless
 /// `switch` is set.
-#[must_use]
 pub fn merge(theirs: &Document, exported: &Document, switch: bool) -> Document {
     let mut document = theirs.clone();
     for list in LISTS {

@@ -23,7 +23,6 @@ impl Holds {
 }
 
 /// The value without the white space that base64 may have, if it has the expected content.
-#[must_use]
 pub fn normal(data: &str, holds: Holds) -> Option<String> {
     let data: String = data.split_ascii_whitespace().collect();
     let text = String::from_utf8(base64(&data)?).ok()?;
@@ -36,7 +35,6 @@ pub fn normal(data: &str, holds: Holds) -> Option<String> {
 }
 
 /// The certificates in a value as DER, if it contains nothing else.
-#[must_use]
 pub fn certificates(data: &str) -> Option<Vec<Vec<u8>>> {
     let text = String::from_utf8(base64(&normal(data, Holds::Certificates)?)?).ok()?;
     Some(blocks(&text)?.into_iter().map(|(_, der)| der).collect())

@@ -25,7 +25,6 @@ const FILES: [(&str, &str, &str); 4] = [
 ];
 
 /// What the context in force names and what is not there: kubectl refuses the first, and fails at the second.
-#[must_use]
 pub fn missing(file: &TextFile, context: Option<&str>, here: &impl KubectlEnvironment) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let Ok([(_, cluster), (_, user)]) = in_force(&root, context) else { return Vec::new() };
@@ -79,7 +78,6 @@ fn lost(place: Place, why: &str) -> Finding {
 }
 
 /// A name that a list has twice: kubectl refuses the whole file.
-#[must_use]
 pub fn repeated(file: &TextFile) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let mut findings = Vec::new();

@@ -15,7 +15,6 @@ const BOTH: [(&str, &str); 3] = [
 const SCHEMES: [&str; 4] = ["http://", "https://", "socks5://", "socks5h://"];
 
 /// What it refuses; nothing of a file that has no such context, which is reported elsewhere.
-#[must_use]
 pub fn refused(file: &TextFile, context: Option<&str>) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let mut found = RefusedLint { file, findings: Vec::new() };

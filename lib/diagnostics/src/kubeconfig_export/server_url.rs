@@ -99,14 +99,12 @@ fn without_zone(host: &str) -> &str {
 }
 
 /// Whether a host, an IPv6 address without brackets, means the machine that connects.
-#[must_use]
 pub fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 impl ServerUrl {
     /// The port to connect to.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(HTTPS)
     }
@@ -121,19 +119,16 @@ impl ServerUrl {
     }
 
     /// Whether the host is 0.0.0.0 or `::`: an address to listen on, not one to connect to.
-    #[must_use]
     pub fn is_unspecified(&self) -> bool {
         self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified())
     }
 
     /// Whether the host means the machine that connects.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.host)
     }
 
     /// The same URL with another host, and with another port where one is given.
-    #[must_use]
     pub fn to(&self, host: &ServingName, port: Option<u16>) -> String {
         let host = match host {
             ServingName::Ip(IpAddr::V6(address)) => address.to_string(),
@@ -143,7 +138,6 @@ impl ServerUrl {
     }
 
     /// Host and port to connect to from the machine of the file.
-    #[must_use]
     pub fn authority(&self) -> String {
         let host = match self.host.parse() {
             Ok(IpAddr::V4(address)) if address.is_unspecified() => "127.0.0.1",

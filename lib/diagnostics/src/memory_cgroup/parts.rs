@@ -16,7 +16,6 @@ const DEBIAN_FLAVOURS: [&str; 9] =
 /// Whether a kernel of this release knows `cgroup_enable=memory`. Only Debian's
 /// own are known not to; Raspberry Pi's have many names (`+rpt-rpi-v8`,
 /// `-raspi`, `-v8+`), and an unknown release counts as one of them.
-#[must_use]
 pub fn knows_cgroup_enable(release: Option<&str>) -> bool {
     release.is_none_or(|release| {
         let release = release.trim();

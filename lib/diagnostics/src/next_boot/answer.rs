@@ -93,7 +93,6 @@ pub struct NextBoot {
 }
 
 impl NextBoot {
-    #[must_use]
     pub const fn only(file: BootFile) -> Self {
         Self { file, staged: None, on_request: None }
     }

@@ -25,7 +25,6 @@ impl FatFiles {
     }
 
     /// A file and its path as it is on the disk.
-    #[must_use]
     pub fn get(&self, path: &str) -> Option<(&str, &BootFileContent)> {
         let path = without_empty_parts(path);
         let exact = self.0.get_key_value(&path);
@@ -34,7 +33,6 @@ impl FatFiles {
     }
 
     /// A text that may be missing or unreadable without harm.
-    #[must_use]
     pub fn text(&self, path: &str) -> Option<(&str, &str)> {
         match self.get(path)? {
             (path, BootFileContent::Text { text, .. }) => Some((path, text)),
@@ -42,7 +40,6 @@ impl FatFiles {
         }
     }
 
-    #[must_use]
     pub fn names(&self, directory: &str) -> Vec<String> {
         let directory = without_empty_parts(directory);
         let in_it = self.0.keys().filter_map(|path| path.rsplit_once('/'));

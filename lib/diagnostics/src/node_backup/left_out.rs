@@ -40,7 +40,6 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -94,7 +93,6 @@ impl LeftOut {
     }
 
     /// What a user should know; `None` where nothing is left out.
-    #[must_use]
     pub fn verdict(&self) -> Option<String> {
         let what = "the backup is not complete: parts of volumes are left out";
         (!self.is_empty()).then(|| format!("{what} ({})", self.count))
@@ -102,7 +100,6 @@ impl LeftOut {
 
     /// One line for each volume, then one for each part, as far as they are printed. The manifest may be another's:
     /// nothing in it is obeyed.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let line = |name: &str, why: &str| format!("left out: {}: {}", cut(name, NAME), cut(why, REASON));
         let of_volume = |volume: &String| format!("{VOLUMES}{volume}");

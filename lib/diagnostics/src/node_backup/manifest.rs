@@ -24,7 +24,6 @@ pub const HIGHEST_WORK_FACTOR: u8 = 19;
 const LONGEST: usize = 200;
 
 /// A text of a backup as it is printed: someone else may have made the file.
-#[must_use]
 pub fn printed(text: &str) -> String {
     cut(text, LONGEST)
 }
@@ -152,7 +151,6 @@ impl BackupRoot {
         [Self::Server, Self::Volumes, Self::Configuration, Self::NodePassword, Self::State, Self::WeaverToml];
 
     /// What the names of its members begin with.
-    #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Server => "k3s/server/",

@@ -9,7 +9,6 @@ const INCOMPLETE: &str = "-incomplete";
 const FINGERPRINT: usize = 8;
 
 /// Whose backups they are: two nodes of one name that use one share have a CA each.
-#[must_use]
 pub fn owner(node: &str, ca: Option<&str>) -> String {
     match ca.and_then(|ca| ca.get(..FINGERPRINT)) {
         Some(ca) => format!("{node}-{ca}"),
@@ -18,14 +17,12 @@ pub fn owner(node: &str, ca: Option<&str>) -> String {
 }
 
 /// The name of a backup of this [`owner`]; `stamp` is `20261127T082200Z`.
-#[must_use]
 pub fn of(owner: &str, stamp: &str, is_encrypted: bool) -> String {
     let end = if is_encrypted { ".tar.age" } else { ".tar" };
     format!("{BEFORE}{owner}-{stamp}{end}")
 }
 
 /// The name of the same where parts of volumes are left out: another one, whatever the name.
-#[must_use]
 pub fn incomplete(name: &str) -> String {
     let end = [".tar.age", ".tar"].into_iter().find(|end| name.ends_with(end)).unwrap_or_default();
     format!("{}{INCOMPLETE}{end}", name.strip_suffix(end).unwrap_or(name))
@@ -38,7 +35,6 @@ fn plain(name: &str) -> Option<(&str, bool)> {
 }
 
 /// The stamp in the name of a backup of this owner.
-#[must_use]
 pub fn stamp<'n>(name: &'n str, owner: &str) -> Option<&'n str> {
     let (plain, _) = plain(name)?;
     let stamp = plain.strip_prefix(BEFORE)?.strip_prefix(owner)?.strip_prefix('-')?;
@@ -57,7 +53,6 @@ pub fn stamp<'n>(name: &'n str, owner: &str) -> Option<&'n str> {
 /// what is made from now on, nor pile up.
 ///
 /// While the new one is not complete, the newest that is stays in addition: a pod may keep all new ones incomplete.
-#[must_use]
 pub fn surplus<'n>(names: &'n [String], owner: &str, made: &str, since: &str, keep: usize) -> Vec<&'n str> {
     let own = names.iter().filter(|name| *name != made);
     let own = own.filter_map(|name| Some((stamp(name, owner)?, name.as_str())));

@@ -55,7 +55,6 @@ pub struct RestoreRecord {
 impl RestoreRecord {
     /// A failure until everything is swapped in, also while a process does that: k3s would start on a state of which a
     /// part is restored. `place` is where this is written.
-    #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         if self.phase == RestorePhase::Done {
             return None;

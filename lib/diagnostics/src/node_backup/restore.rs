@@ -29,7 +29,6 @@ pub struct RestoreTarget {
 }
 
 /// All reasons against it. What is not known refuses nothing.
-#[must_use]
 pub fn refusals(card: &RestoreTarget, backup: &BackupManifest) -> Vec<UpgradeRefusal> {
     let mut refusals: Vec<_> = card.may_not_write.iter().cloned().collect();
     let mut refuse = |what: String, remedy: String| refusals.push(UpgradeRefusal::new(what, remedy));

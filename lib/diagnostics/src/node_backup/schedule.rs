@@ -40,7 +40,6 @@ pub struct Schedule {
 
 impl Schedule {
     /// A warning where a backup failed, or is long overdue.
-    #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let LastBackup { made, begun, failure, .. } = &self.last;
         let finding = |what: &str| Some(Finding::at(Code::BackupOverdue, self.place.clone(), what));

@@ -54,7 +54,6 @@ impl BackupTarget {
     }
 
     /// What the volumes may have. On a card they leave what keeps the kubelet from evicting pods.
-    #[must_use]
     pub fn room(&self) -> VolumeRoom {
         let margin = if self.disk == Disk::Card { self.size / 100 * LEAST_FREE } else { MARGIN << 20 };
         let on_disk = self.free.map(|free| free.saturating_sub(self.needed()).saturating_sub(margin));
@@ -64,7 +63,6 @@ impl BackupTarget {
     }
 
     /// All reasons against it.
-    #[must_use]
     pub fn refusals(&self) -> Vec<UpgradeRefusal> {
         let Self { shown, .. } = self;
         let mut refusals = Vec::new();

@@ -32,7 +32,6 @@ impl FileSize {
     }
 
     /// Why it is left out as one of [`hollow`].
-    #[must_use]
     pub fn why(self) -> String {
         let Self { length, held } = self;
         format!("it has {} MiB, and holds {} MiB of its own on the disk", mib(length), held >> 20)
@@ -41,7 +40,6 @@ impl FileSize {
 
 /// Which files of a volume are left out: those with the most holes, until the archive gets at most twice what the
 /// volume holds. A file of terabytes costs a pod nothing, nor do a thousand names of one file.
-#[must_use]
 pub fn hollow(files: &[FileSize]) -> BTreeSet<usize> {
     let sum = |of: fn(FileSize) -> u64| files.iter().map(|file| u128::from(of(*file))).sum::<u128>();
     let allowed = sum(|file| file.held) + SLACK;
@@ -60,7 +58,6 @@ pub fn hollow(files: &[FileSize]) -> BTreeSet<usize> {
 }
 
 /// The bytes of a file's line in the manifest, at most.
-#[must_use]
 pub fn listed(name: &str) -> u64 {
     // JSON writes `\u001b` for such a byte.
     let is_escaped = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
@@ -84,14 +81,12 @@ pub struct VolumeRoom {
 }
 
 impl VolumeRoom {
-    #[must_use]
     pub const fn new(bytes: Option<u64>) -> Self {
         Self { bytes }
     }
 
     /// Which of these volumes is left out next, and why; `None` where all of them fit. It is the largest: a pod that fills
     /// its volume on purpose takes the place of no smaller one, whatever their names.
-    #[must_use]
     pub fn surplus(&self, volumes: &[VolumeSize]) -> Option<(usize, String)> {
         let largest = |of: fn(VolumeSize) -> u64, room: u64| {
             let sizes = || volumes.iter().copied().map(of);

@@ -24,7 +24,6 @@ pub struct AptCandidate {
 
 impl AptPackage {
     /// Where this version comes from.
-    #[must_use]
     pub fn source_of(&self, version: &str) -> Option<&str> {
         let offer = self.offers.iter().find(|offer| offer.version == version)?;
         offer.sources.first().map(String::as_str)
@@ -38,7 +37,6 @@ impl AptPackage {
 }
 
 /// The packages of an answer.
-#[must_use]
 pub fn policy(answer: &str) -> Vec<AptPackage> {
     let mut known: Vec<AptPackage> = Vec::new();
     for line in answer.lines() {
@@ -72,7 +70,6 @@ pub fn policy(answer: &str) -> Vec<AptPackage> {
 }
 
 /// What a simulated installation installs besides our packages, each with its version.
-#[must_use]
 pub fn also_installed(simulated: &str) -> Vec<String> {
     let other = |line: &str| {
         let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;

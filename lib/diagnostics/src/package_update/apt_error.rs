@@ -134,7 +134,6 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
 ];
 
 /// The addresses of a source of apt, as it names them.
-#[must_use]
 pub fn addresses(source: &str) -> Vec<String> {
     let mut is_address = false;
     let mut addresses = Vec::new();
@@ -151,7 +150,6 @@ pub fn addresses(source: &str) -> Vec<String> {
 }
 
 /// What the words of a failed program mean, where our packages come from these [`addresses`].
-#[must_use]
 pub fn explained(message: &str, addresses: &[String]) -> UpgradeRefusal {
     let lines = || message.lines().map(str::trim).filter(|line| !line.is_empty());
     for (signs, what, remedy) in KNOWN {

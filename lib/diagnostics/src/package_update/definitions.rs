@@ -14,7 +14,6 @@ pub struct StoredDefinition {
 
 impl StoredDefinition {
     /// The definition in a file; `None` where it is none.
-    #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let document = yaml_node::parse(text).ok()?;
         let name = document.get("metadata")?.get("name")?.as_str()?.to_owned();
@@ -32,7 +31,6 @@ impl StoredDefinition {
 
 /// What the first release stores and the second does not know: going from the first to the second, the API server would
 /// have objects that no definition describes.
-#[must_use]
 pub fn unknown_to(from: &[StoredDefinition], to: &[StoredDefinition]) -> Vec<String> {
     let is_known = |stored: &&StoredDefinition| {
         let other = to.iter().find(|other| other.name == stored.name);

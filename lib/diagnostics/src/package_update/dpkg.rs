@@ -15,7 +15,6 @@ pub struct InstalledPackage {
 }
 
 /// The packages of an answer in [`FORMAT`]. One of which only conffiles are left is not there.
-#[must_use]
 pub fn installed(answer: &str) -> Vec<InstalledPackage> {
     let package = |line: &str| {
         let [name, status, version, kib] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
@@ -33,7 +32,6 @@ pub fn installed(answer: &str) -> Vec<InstalledPackage> {
 }
 
 /// The control file of a package, of what `dpkg-query --status` says of it: without what only the installed one has.
-#[must_use]
 pub fn control_file(status: &str) -> String {
     let mut is_ours = true;
     let mut control = String::new();
@@ -62,7 +60,6 @@ pub struct Conffile {
 }
 
 /// The conffiles of an answer in [`CONFFILES`].
-#[must_use]
 pub fn conffiles(answer: &str) -> Vec<Conffile> {
     let conffile = |line: &str| {
         let line = line.trim();
@@ -84,7 +81,6 @@ fn is_md5(word: &str) -> bool {
 }
 
 /// The paths of what `dpkg-query --listfiles` says, without the root and without what it says of diversions.
-#[must_use]
 pub fn files(listed: &str) -> Vec<&str> {
     listed.lines().filter(|line| line.starts_with('/') && *line != "/.").collect()
 }

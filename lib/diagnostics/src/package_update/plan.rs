@@ -58,7 +58,6 @@ pub enum UpdatePlan {
     Refused(Vec<UpgradeRefusal>),
 }
 
-#[must_use]
 pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
     let mut refusals = facts.refusals.clone();
     let ours: Vec<_> = PACKAGES.iter().filter_map(|name| facts.installed(name)).collect();
@@ -125,7 +124,6 @@ pub fn plan(facts: &UpdateFacts) -> UpdatePlan {
 }
 
 /// Whether the packages kept by an earlier update are enough for the requested version, whatever the sources have.
-#[must_use]
 pub fn needs_no_source(facts: &UpdateFacts) -> bool {
     let Some(asked) = facts.asked.as_deref() else { return false };
     let is_there =
@@ -135,13 +133,11 @@ pub fn needs_no_source(facts: &UpdateFacts) -> bool {
 }
 
 /// Whether one of these becomes older.
-#[must_use]
 pub fn is_downgrade(changes: &[PackageChange]) -> bool {
     changes.iter().any(|change| compare(&change.to, &change.from) == Ordering::Less)
 }
 
 /// Why the definitions stand against it: `lost` is what one release stores and the other does not know.
-#[must_use]
 pub fn stored_refusal(changes: &[PackageChange], lost: &[String]) -> Option<UpgradeRefusal> {
     let change = changes.first().filter(|_| !lost.is_empty())?;
     let (from, to, stored) = (&change.from, &change.to, lost.join(", "));

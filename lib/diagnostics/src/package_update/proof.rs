@@ -20,7 +20,6 @@ pub struct SeenPackages {
 }
 
 /// What is not as it must be, in words; nothing: it is proven.
-#[must_use]
 pub fn missing(packages: &[PackageVersion], seen: &SeenPackages) -> Vec<String> {
     let mut missing = Vec::new();
     for PackageVersion { name, version } in packages {

@@ -51,7 +51,6 @@ pub enum UpdateResume {
 
 impl UpdateRecord {
     /// What to do if these are installed.
-    #[must_use]
     pub fn resume(&self, installed: &[InstalledPackage]) -> UpdateResume {
         let find = |name: &str| installed.iter().find(|there| there.name == name);
         let has = |wanted: &[PackageVersion]| {
@@ -74,13 +73,11 @@ impl UpdateRecord {
     }
 
     /// The version that it went from, and that it went to.
-    #[must_use]
     pub fn versions(&self) -> (&str, &str) {
         (first(&self.from), first(&self.to))
     }
 
     /// A warning where the update was cut off and no process finishes it now; `place` is where this is written.
-    #[must_use]
     pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
         if self.phase.is_end() || is_under_way {
             return None;

@@ -51,7 +51,6 @@ impl LastUpdate {
     }
 
     /// A warning where the last attempt failed; `place` is where updates are configured.
-    #[must_use]
     pub fn judge(&self, place: Place) -> Option<Finding> {
         let failure = self.failure.as_ref()?;
         let message = format!("the automatic update of Config Weaver failed: {failure}");

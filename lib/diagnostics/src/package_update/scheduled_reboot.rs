@@ -8,7 +8,6 @@ pub const SCHEDULED: &str = "/run/systemd/shutdown/scheduled";
 const LONGEST_UPDATE: i64 = 2 * 60 * 60;
 
 /// The reason against an update that begins now (in seconds since 1970), where the host goes down in the middle of it.
-#[must_use]
 pub fn refusal(scheduled: &str, now: i64) -> Option<UpgradeRefusal> {
     let value = |name: &str| scheduled.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     let at: i64 = value("USEC")?.parse().ok()?;

@@ -5,7 +5,6 @@ use std::iter::Peekable;
 use std::str::Bytes;
 
 /// Which of the two is newer.
-#[must_use]
 pub fn compare(a: &str, b: &str) -> Ordering {
     let ((epoch_a, a), (epoch_b, b)) = (epoch(a), epoch(b));
     let ((upstream_a, revision_a), (upstream_b, revision_b)) = (revision(a), revision(b));

@@ -110,13 +110,11 @@ impl Recogniser {
     }
 
     /// What is wrong, if the line alone shows it. `place` is that of the line.
-    #[must_use]
     pub fn judge(&self, line: &[u8], place: impl FnOnce() -> Place) -> Option<Finding> {
         self.judge_in(&mut LogContext::default(), line, place)
     }
 
     /// What is wrong, if the line shows it together with those before it, which `context` knows.
-    #[must_use]
     pub fn judge_in(
         &self,
         context: &mut LogContext,
@@ -147,7 +145,6 @@ impl Recogniser {
     }
 
     /// What is wrong because nothing more came. `place` is that of a line by its number.
-    #[must_use]
     pub fn judge_end(context: &LogContext, place: impl FnOnce(u64) -> Place) -> Option<Finding> {
         if let Some((number, line)) = context.memory_off() {
             let details = Details::message("the kernel turned its memory controller off, and not on again");
@@ -166,7 +163,6 @@ impl Recogniser {
     }
 
     /// What is wrong, if `line` is the last one and nothing more comes.
-    #[must_use]
     pub fn judge_last(line: &[u8], place: Place) -> Option<Finding> {
         let line = plain(line);
         let line = String::from_utf8_lossy(&line);

@@ -19,7 +19,6 @@ pub struct NameMismatch {
 
 impl NameMismatch {
     /// Reads the words of Go (crypto/x509), rustls (0.23 and before), OpenSSL (curl, Python), `GnuTLS`, Java, Node.js.
-    #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         go(text).or_else(|| rustls(text)).or_else(|| openssl(text)).or_else(|| others(text))
     }

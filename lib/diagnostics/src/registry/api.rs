@@ -16,7 +16,6 @@ pub const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, applicatio
 pub const CATALOGUE: &str = "/v2/_catalog?n=100";
 
 /// Where the tags of a repository begin.
-#[must_use]
 pub fn tags_path(repository: &str) -> String {
     format!("/v2/{repository}/tags/list?n=100")
 }
@@ -49,7 +48,6 @@ fn names(body: &[u8], key: &str) -> Result<Vec<String>, &'static str> {
 
 /// The path of the next page, by the header Link; `None` where it is of another host than `origin`
 /// (`http://HOST:PORT`), which is not followed.
-#[must_use]
 pub fn next_page(link: &str, origin: &str) -> Option<String> {
     let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
     let is_next = parameters.split(';').any(|parameter| {
@@ -75,7 +73,6 @@ pub struct Challenge {
 }
 
 /// Reads the first challenge of the header.
-#[must_use]
 pub fn challenge(header: &str) -> Option<Challenge> {
     let (scheme, parameters) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
@@ -114,7 +111,6 @@ pub struct Platform {
 
 impl Platform {
     /// Linux on a processor as Rust names it, such as `aarch64`.
-    #[must_use]
     pub fn linux(processor: &str) -> Self {
         let architecture = match processor {
             "aarch64" => "arm64",
@@ -181,7 +177,6 @@ pub fn manifest(body: &[u8]) -> Result<ImageManifest, &'static str> {
 }
 
 /// For which machine an image is built, by its configuration.
-#[must_use]
 pub fn built_for(config: &[u8]) -> Option<Platform> {
     of_object(&serde_json::from_slice(config).ok()?)
 }
@@ -204,7 +199,6 @@ pub enum Fit {
 }
 
 /// How well the best of these fits the machine.
-#[must_use]
 pub fn fit(wanted: &Platform, builds: &[Platform]) -> Fit {
     let is_native = |build: &&Platform| {
         let is_variant = match (&wanted.variant, &build.variant) {
@@ -233,7 +227,6 @@ pub struct ImageReference {
 }
 
 impl ImageReference {
-    #[must_use]
     pub fn path(&self) -> String {
         format!("/v2/{}/manifests/{}", self.repository, self.reference)
     }

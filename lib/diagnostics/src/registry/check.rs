@@ -106,7 +106,6 @@ pub enum ImageAvailability {
 
 impl RegistryFacts {
     /// By which scheme it answers as a registry, and how.
-    #[must_use]
     pub fn reply(&self) -> Option<(&'static str, &Reply)> {
         let of = |scheme, reply: &'_ Result<Reply, String>| match reply {
             Ok(reply) if reply.registry => Some(scheme),
@@ -150,7 +149,6 @@ impl RegistryFacts {
     }
 
     /// What was seen, on lines for a user.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.is_here.is_ok() {
@@ -191,7 +189,6 @@ impl RegistryFacts {
 }
 
 /// The host and the port of HOST or HOST:PORT.
-#[must_use]
 pub fn split(registry: &str) -> (&str, Option<u16>) {
     let both = registry.rsplit_once(':').and_then(|(host, port)| Some((host, Some(port.parse().ok()?))));
     both.unwrap_or((registry, None))

@@ -84,13 +84,11 @@ impl Configured {
     }
 
     /// Whether the file has the registry asked over plain HTTP.
-    #[must_use]
     pub fn is_plain(&self, registry: &str) -> bool {
         self.endpoints.iter().any(|endpoint| !endpoint.is_https && endpoint.host == registry)
     }
 
     /// The first endpoint, where all of them are other hosts than the registry itself.
-    #[must_use]
     pub fn elsewhere(&self, registry: &str) -> Option<&Endpoint> {
         let is_there = self.endpoints.iter().any(|endpoint| endpoint.host == registry);
         self.endpoints.first().filter(|_| !is_there)

@@ -143,7 +143,6 @@ fn has_prefix(word: &str) -> bool {
 
 /// The text without the tokens in it: of accounts (three parts in base64, the first a JSON object), of k3s
 /// (`K10…`), and of others that are known by how they begin, also in base64.
-#[must_use]
 pub fn without_tokens(text: &str) -> Cow<'_, str> {
     let of_token = |c: char| c.is_ascii_alphanumeric() || "-_.:+/=".contains(c);
     let is_known = |word: &str| {

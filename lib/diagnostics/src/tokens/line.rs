@@ -7,7 +7,6 @@ use super::secret_name::{STRONG, is_harmless_name, length};
 
 /// The line without tokens, without who logs in by a URL, and without what is assigned to a secret's name. What may be
 /// given to others is [`super::redacted`].
-#[must_use]
 pub fn without_secrets(line: &str) -> Cow<'_, str> {
     let mut kept = without_tokens(line);
     for without in [without_logins, without_assigned] {

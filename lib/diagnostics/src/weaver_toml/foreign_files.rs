@@ -35,7 +35,6 @@ const ENDED: [(&str, &str); 6] = [
 ];
 
 /// What has no effect on the card, of the names in the directory of `weaver.toml`.
-#[must_use]
 pub fn lint(directory: &Path, names: &[String]) -> Vec<Finding> {
     let found = |(foreign, system, remedy): &(&str, &str, &str)| {
         // FAT keeps the letters' case and does not regard it.

@@ -51,7 +51,6 @@ pub struct CardImages {
 }
 
 /// Whether a file is an archive, or was meant as one.
-#[must_use]
 pub fn is_meant(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_archive = Packing::by_name(name).is_ok() || lower.contains(".tar.");
@@ -59,7 +58,6 @@ pub fn is_meant(name: &str) -> bool {
 }
 
 /// `into` is k3s' directory, `made` the names of our links in it, `free` the bytes of its disk, where known.
-#[must_use]
 pub fn plan(
     directory: &Path,
     on_card: &[ArchiveOnCard],
@@ -96,13 +94,11 @@ pub fn plan(
 }
 
 /// Whether a link of k3s' directory is ours: its name, and where it leads.
-#[must_use]
 pub fn is_ours(name: &str, target: &Path, directory: &Path) -> bool {
     name.starts_with(PREFIX) && target.parent() == Some(directory)
 }
 
 /// That there are so many files that none is looked at.
-#[must_use]
 pub fn too_many(directory: &Path, most: usize) -> Finding {
     let path = directory.display().to_string();
     refused(

@@ -19,7 +19,6 @@ pub enum Form<'t> {
 }
 
 /// Looks at a token without white space around it.
-#[must_use]
 pub fn form(token: &str) -> Form<'_> {
     let Some(rest) = token.strip_prefix("K10") else { return Form::Short };
     let Some((hash, credentials)) = rest.split_once("::") else {

@@ -50,7 +50,6 @@ impl fmt::Display for KeyKind {
 
 impl KnownKey {
     /// As messages and the reference name it: `api.names`.
-    #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.name).trim_start_matches('.').to_owned()
     }

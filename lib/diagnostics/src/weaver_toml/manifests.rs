@@ -39,7 +39,6 @@ pub struct CardManifests {
 }
 
 /// `made` are the names in k3s' directory, which is `target`.
-#[must_use]
 pub fn plan(directory: &Path, on_card: &[OnCard], target: &Path, made: &[String]) -> CardManifests {
     let mut plan = CardManifests::default();
     let mut taken: BTreeMap<String, &str> = BTreeMap::new();
@@ -80,14 +79,12 @@ pub fn plan(directory: &Path, on_card: &[OnCard], target: &Path, made: &[String]
 }
 
 /// That there are some on a card that joins another's cluster.
-#[must_use]
 pub fn of_agent(directory: &Path) -> Finding {
     let why = "this card joins a server, and only a server applies manifests";
     refused(Place::file(directory.display().to_string()), why, "put them onto the server's card")
 }
 
 /// That there are so many files that none is looked at.
-#[must_use]
 pub fn too_many(directory: &Path, most: usize) -> Finding {
     let why = format!("more than {most} files are in it");
     refused(Place::file(directory.display().to_string()), &why, "put several objects into one file")

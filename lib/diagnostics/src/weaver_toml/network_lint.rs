@@ -16,7 +16,6 @@ use crate::yaml_node::{self, ODD_INDENT, YamlNode, YamlValue};
 const KINDS: [&str; 4] = ["ethernets", "wifis", "bridges", "vlans"];
 
 /// What is wrong with it. The radio is left out where `weaver.toml` has one, which then counts.
-#[must_use]
 pub fn lint(file: &TextFile, config: &Config) -> Vec<Finding> {
     let wifi_is_ours = config.wifi.is_some();
     let mut found = NetworkLint { file, findings: Vec::new() };

@@ -43,7 +43,6 @@ pub fn read(file: &TextFile) -> Result<Option<Radio>, SyntaxError> {
 }
 
 /// Both `file` and one of the owner's speak of the radio. No network is named, for this is reported to the cluster.
-#[must_use]
 pub fn clash(file: &str, config: &Config, owners: Option<&Radio>) -> Option<Finding> {
     let wifi = config.wifi.as_ref()?;
     let (place, message, ours, theirs) = match owners? {

@@ -129,7 +129,6 @@ pub struct Plan {
 }
 
 /// Where the imported token of this role is.
-#[must_use]
 pub const fn token_file(role: &RoleSetting) -> &'static str {
     match role {
         RoleSetting::Server => TOKEN_FILE,
@@ -138,12 +137,10 @@ pub const fn token_file(role: &RoleSetting) -> &'static str {
 }
 
 /// Who gets the ssh keys.
-#[must_use]
 pub fn key_owner(host: &KnownHost) -> &str {
     host.user.as_deref().unwrap_or(ADMIN)
 }
 
-#[must_use]
 pub fn plan(config: &Config, host: &KnownHost) -> Plan {
     let hostname = config.hostname.as_ref().map(|host| host.name.clone());
     let pin = node_name(host, hostname.as_deref());
@@ -197,7 +194,6 @@ pub fn plan(config: &Config, host: &KnownHost) -> Plan {
 }
 
 /// The file that hides another one's Wi-Fi until the next boot. Without it netplan would join either network.
-#[must_use]
 pub fn wifi_drop_in(other: &OtherWifi) -> File {
     File { path: IN_ITS_PLACE.to_owned(), mode: 0o600, content: format!("{HEADER}{}", other.rest) }
 }
@@ -210,13 +206,11 @@ fn to_import(secret: &SecretSetting) -> Option<String> {
 }
 
 /// Whether a Wi-Fi is asked for whose password is not there.
-#[must_use]
 pub fn lacks_password(config: &Config, host: &KnownHost) -> bool {
     config.wifi.as_ref().is_some_and(|wifi| netplan::password(wifi, host).is_none())
 }
 
 /// Whether a Wi-Fi is asked for and set up.
-#[must_use]
 pub fn sets_up_wifi(config: &Config, host: &KnownHost) -> bool {
     netplan::wifi_in_force(config, host).is_some()
 }

@@ -41,7 +41,6 @@ pub enum RegistriesFile {
 
 impl RegistriesFile {
     /// By what was read. What cannot be read is the owner's.
-    #[must_use]
     pub fn of<E>(read: Result<Option<TextFile>, E>) -> Self {
         match read {
             Ok(None) => Self::Missing,
@@ -184,7 +183,6 @@ fn span_of(table: &dyn TableLike, path: &[Step<'_>]) -> Option<Range<usize>> {
 }
 
 /// The settings are not applied: the owner has a file of their own.
-#[must_use]
 pub fn owners_file(weaver_toml: &str) -> Finding {
     let message = format!("{FILE} is a file of your own: [k3s.registries] of {weaver_toml} is not applied");
     let explain = format!(

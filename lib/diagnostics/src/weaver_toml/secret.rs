@@ -25,13 +25,11 @@ pub struct Secret(String);
 
 impl Secret {
     /// A secret that was imported earlier.
-    #[must_use]
     pub const fn new(value: String) -> Self {
         Self(value)
     }
 
     /// The secret itself, for the file it is written to.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }

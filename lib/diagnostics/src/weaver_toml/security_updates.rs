@@ -45,7 +45,6 @@ pub struct RebootWindow {
 impl RebootWindow {
     /// The minute in which this machine reboots: the same each time, and another one than that of most others, so that
     /// the nodes of a cluster are not all away at once.
-    #[must_use]
     pub fn minute(self, machine_id: Option<&str>) -> u16 {
         let id = machine_id.and_then(|id| u128::from_str_radix(id, 16).ok()).unwrap_or_default();
         let later = u16::try_from(id % u128::from(self.length.max(1))).unwrap_or_default();
@@ -92,7 +91,6 @@ fn minutes(time: &str) -> Option<u16> {
 
 /// apt's configuration. It is read after Debian's own files, so that this one alone says what happens; an owner's file
 /// of a later name has the last word.
-#[must_use]
 pub(super) fn apt_conf(updates: SecurityUpdates, machine_id: Option<&str>) -> String {
     let held_back: String = HELD_BACK.iter().fold(String::new(), |mut lines, name| {
         let _ = writeln!(lines, "  \"{name}\";");
@@ -124,7 +122,6 @@ pub(super) fn apt_conf(updates: SecurityUpdates, machine_id: Option<&str>) -> St
 const REBOOT_CHECK: &str = "/usr/lib/weaver/reboot-required";
 
 /// When this configuration has the board reboot.
-#[must_use]
 pub fn reboot_time(apt_conf: &str) -> Option<&str> {
     apt_conf.lines().find_map(|line| line.strip_prefix(REBOOT_TIME)?.split('"').nth(1))
 }

@@ -24,13 +24,11 @@ pub struct StatusPage {
 impl StatusPage {
     /// Whether the page is shown. A node that has joined and has no name of its own is one of many, which users do not
     /// look for.
-    #[must_use]
     pub fn is_on(&self, joins: bool, has_name: bool) -> bool {
         self.page.unwrap_or(has_name || !joins)
     }
 
     /// Whether the card announces itself: where nothing is said, as long as anyone may look at its page.
-    #[must_use]
     pub fn announces(&self, joins: bool, has_name: bool) -> bool {
         self.announce.unwrap_or(self.listen.is_empty() && self.is_on(joins, has_name))
     }

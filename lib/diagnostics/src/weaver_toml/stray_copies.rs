@@ -20,14 +20,12 @@ const LONGEST: usize = 255;
 ///
 /// `weaver.toml~`, `.weaver.toml.swp`, `._weaver.toml`, `weaver.toml.bak`, `weaver (1).toml`, `Copy of weaver.toml`,
 /// `#weaver.toml#`, `weaver.toml.txt`: all have both words, in this order. FAT knows no upper and lower case.
-#[must_use]
 pub fn is_copy(name: &str) -> bool {
     let name = name.to_lowercase();
     name != ITSELF && name.find("weaver").is_some_and(|at| name[at..].contains("toml"))
 }
 
 /// What there is to say about these files, which lie at paths below `directory`.
-#[must_use]
 pub fn finding(directory: &str, paths: &[String]) -> Option<Finding> {
     let (first, more) = (paths.iter().take(LISTED), paths.len().saturating_sub(LISTED));
     let at = |path: &String| format!("{}/{path}", directory.trim_end_matches('/'));

@@ -97,7 +97,6 @@ fn key_file(text: &str) -> Result<String, Mistake> {
 }
 
 /// What is wrong with the content of a key's file; none of it is repeated.
-#[must_use]
 pub fn key_mistake(text: &str) -> Option<&'static str> {
     const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
     const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
@@ -112,7 +111,6 @@ pub fn key_mistake(text: &str) -> Option<&'static str> {
 }
 
 /// The key cannot be used: the source stays as it was.
-#[must_use]
 pub fn key_unusable(file: &str, why: &str) -> Finding {
     let message = format!("{file} cannot be used as the key of [update]: the apt source stays as it was");
     let explain = "put config-weaver.asc, which is next to the packages of the source, there";

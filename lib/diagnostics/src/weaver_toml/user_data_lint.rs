@@ -50,7 +50,6 @@ pub const OF_CARD: &str = "/etc/cloud/cloud.cfg.d/99-weaver.cfg";
 
 /// What is wrong with it; nothing where it is of a kind that is not judged. `has_keys`: `weaver.toml` has ssh keys,
 /// which are for the first user.
-#[must_use]
 pub fn lint(file: &TextFile, of_card: bool, has_keys: bool) -> Vec<Finding> {
     let mut found = UserDataLint { file, of_card, findings: Vec::new() };
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);

@@ -18,7 +18,6 @@ use crate::shell::quoted;
 const MOST_SHOWN: usize = 50;
 const KEPT: &str = "none of it was applied, the last valid settings stay";
 
-#[must_use]
 pub fn invalid(file: &str, faults: &[Fault]) -> Finding {
     let count = if faults.len() == 1 { "a fault".to_owned() } else { format!("{} faults", faults.len()) };
     let message = format!("{file} has {count}: {KEPT}");
@@ -37,7 +36,6 @@ pub fn invalid(file: &str, faults: &[Fault]) -> Finding {
 }
 
 /// The file, or the partition that it lies on, could not be read.
-#[must_use]
 pub fn unreadable(file: &str, why: &str) -> Finding {
     let message = format!("{file} could not be read: the last valid settings stay");
     Finding::new(Code::WeaverTomlUnreadable, message).saw(Place::file(file), why).remedy(
@@ -47,7 +45,6 @@ pub fn unreadable(file: &str, why: &str) -> Finding {
 }
 
 /// What is in force now. Says the same at every start, so that the report does not change.
-#[must_use]
 pub fn in_force(file: &str, config: Option<&Config>, key_owner: &str) -> Finding {
     let message = match config {
         None => format!("there is no {file}: no settings to apply"),
@@ -60,7 +57,6 @@ pub fn in_force(file: &str, config: Option<&Config>, key_owner: &str) -> Finding
 }
 
 /// What it asks for, each in a few words.
-#[must_use]
 pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
     let counted = |list: &[String], what: &str| {
         let plural = if list.len() == 1 { "" } else { "s" };
@@ -95,7 +91,6 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
 
 /// `user-data` wants another host name. That cloud-init shall write `/etc/hosts`, as Imager always has it,
 /// matters only then.
-#[must_use]
 pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Finding> {
     let host = config.hostname.as_ref()?;
     let others: Vec<_> = user_data.host_names.iter().filter(|(name, _)| *name != host.name).collect();
@@ -118,7 +113,6 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
 
 /// cloud-init's files ask for a Wi-Fi, too. `other` is where; neither network is named, since this is reported to the
 /// cluster.
-#[must_use]
 pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<Finding> {
     let (wifi, other) = (config.wifi.as_ref()?, other?);
     let message = format!("{} and {file} both set a Wi-Fi network: {file} wins", other.file);
@@ -132,7 +126,6 @@ pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<
 
 /// `network-config` or a netplan file is no YAML, so whether it asks for a Wi-Fi is not known; it matters to
 /// one that is asked for here.
-#[must_use]
 pub fn network_config_unknown(config: &Config, unknown: UnreadableFile) -> Option<Finding> {
     config.wifi.as_ref()?;
     let file = &unknown.place.file;
@@ -142,7 +135,6 @@ pub fn network_config_unknown(config: &Config, unknown: UnreadableFile) -> Optio
 }
 
 /// The password shall be the one that was imported, and none was.
-#[must_use]
 pub fn wifi_password_missing(file: &str, config: &Config) -> Option<Finding> {
     let wifi = config.wifi.as_ref()?;
     let message = format!("{file} keeps the earlier Wi-Fi password, but none is stored: no Wi-Fi is set up");
@@ -153,7 +145,6 @@ pub fn wifi_password_missing(file: &str, config: &Config) -> Option<Finding> {
 }
 
 /// `user-data` asks for packages, and a first boot of the card downloads nothing.
-#[must_use]
 pub fn packages_left(user_data: &UserData) -> Option<Finding> {
     let names: Vec<_> = user_data.packages.iter().map(|(name, _)| quoted(name)).collect();
     if names.is_empty() {
@@ -169,7 +160,6 @@ pub fn packages_left(user_data: &UserData) -> Option<Finding> {
 }
 
 /// `user-data` is no YAML, so its user is not known; it matters to ssh keys.
-#[must_use]
 pub fn user_data_unknown(config: &Config, unknown: UnreadableFile) -> Option<Finding> {
     if config.ssh_keys.is_empty() {
         return None;
@@ -182,7 +172,6 @@ pub fn user_data_unknown(config: &Config, unknown: UnreadableFile) -> Option<Fin
 }
 
 /// Secrets were imported and could not be blanked.
-#[must_use]
 pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
     let imports = |setting: &SecretSetting| matches!(setting, SecretSetting::Import(_));
     let (mut what, mut lines) = (Vec::new(), Vec::new());
@@ -202,7 +191,6 @@ pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
 }
 
 /// What fsck saved of a `weaver.toml` that was cut off while a secret was blanked could not be removed.
-#[must_use]
 pub fn secret_saved(file: &str, why: &str) -> Finding {
     let message = format!("{file} holds a secret that was imported, and could not be removed");
     let remedy = Remedy::new(format!("remove {file}")).command(format!("sudo rm {}", quoted(file)));
@@ -210,7 +198,6 @@ pub fn secret_saved(file: &str, why: &str) -> Finding {
 }
 
 /// The node joins any server that answers at that address: its token has no hash of the server's CA.
-#[must_use]
 pub fn join_unproven(file: &str, config: &Config, host: &KnownHost) -> Option<Finding> {
     let RoleSetting::Agent(server) = &config.role else { return None };
     let proves = match &config.token {
@@ -228,7 +215,6 @@ pub fn join_unproven(file: &str, config: &Config, host: &KnownHost) -> Option<Fi
 }
 
 /// The node should join, and the token to keep was never imported.
-#[must_use]
 pub fn join_without_token(file: &str, config: &Config, host: &KnownHost) -> Option<Finding> {
     let RoleSetting::Agent(server) = &config.role else { return None };
     if config.token != SecretSetting::Keep || host.has_token {
@@ -242,7 +228,6 @@ pub fn join_without_token(file: &str, config: &Config, host: &KnownHost) -> Opti
 }
 
 /// Something that is asked for could not be made.
-#[must_use]
 pub fn not_configured(path: &str, why: &str) -> Finding {
     let message = format!("{path} could not be changed as weaver.toml asks");
     Finding::new(Code::HostNotConfigured, message).saw(Place::file(path), why).remedy(
@@ -252,7 +237,6 @@ pub fn not_configured(path: &str, why: &str) -> Finding {
 }
 
 /// A disk that is mounted later would hide what boot-config hands to k3s.
-#[must_use]
 pub fn data_not_mounted(data_dir: &str, mount_point: &str) -> Finding {
     const DROP_INS: &str = "/etc/systemd/system/weaver-boot-config.service.d";
     let message = format!(
@@ -272,7 +256,6 @@ pub fn data_not_mounted(data_dir: &str, mount_point: &str) -> Finding {
 }
 
 /// netplan does not take what its files say together.
-#[must_use]
 pub fn networks_refused(program: &str, why: &str) -> Finding {
     let message = "netplan refuses the networks: at the next boot none of them is set up";
     Finding::new(Code::HostNotConfigured, message)

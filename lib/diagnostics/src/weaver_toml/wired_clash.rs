@@ -14,7 +14,6 @@ use crate::{
 };
 
 /// Both set the wired network, and not to the same. A `network-config` that is no YAML says nothing here.
-#[must_use]
 pub fn clash(weaver_toml: &str, config: &Config, network_config: &TextFile) -> Option<Finding> {
     let ours = &config.network;
     let (line, column) = ours.at?;

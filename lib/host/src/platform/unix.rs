@@ -59,19 +59,16 @@ pub fn create_directories(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 /// What to say of a private file besides that it was written: nothing, its mode is 0600.
-#[must_use]
 pub const fn private_note(_: &Path) -> Option<&'static str> {
     None
 }
 
 /// Who may use the file that this is of.
-#[must_use]
 pub fn owner(metadata: &Metadata) -> FileOwner {
     FileOwner { uid: Some(metadata.uid()), gid: Some(metadata.gid()), mode: Some(metadata.mode() & 0o7777) }
 }
 
 /// The user as whom this program acts on files.
-#[must_use]
 pub fn caller() -> Option<u32> {
     Some(nix::unistd::Uid::effective().as_raw())
 }
@@ -129,26 +126,22 @@ pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Where kubectl looks for `.kube`.
-#[must_use]
 pub fn home() -> Option<PathBuf> {
     std::env::home_dir()
 }
 
 /// Whether the directory has a program of this name.
-#[must_use]
 pub fn is_program(directory: &Path, name: &str) -> bool {
     let metadata = fs::metadata(directory.join(name));
     metadata.is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0)
 }
 
 /// Becomes the program, whose exit status and signals are then its own. Returns only where that failed.
-#[must_use]
 pub fn run_instead(program: &mut Command) -> io::Error {
     program.exec()
 }
 
 /// As git and kubectl start an editor: `command` may contain flags.
-#[must_use]
 pub fn in_editor(command: &str, file: &OsStr) -> Command {
     let mut sh = Command::new("sh");
     sh.args(["-c", &format!("{command} \"$1\""), "sh"]).arg(file);
@@ -156,7 +149,6 @@ pub fn in_editor(command: &str, file: &OsStr) -> Command {
 }
 
 /// Whether the terminal that the program runs in shows colours.
-#[must_use]
 pub fn shows_colours() -> bool {
     shows(std::env::var_os("TERM").as_deref())
 }

@@ -89,7 +89,6 @@ pub fn create_directories(path: &Path, _mode: u32) -> io::Result<()> {
 }
 
 /// What to say of a private file besides that it was written: who can read it, outside of the user's profile.
-#[must_use]
 pub fn private_note(path: &Path) -> Option<&'static str> {
     let is_in_profile = std::env::home_dir()
         .is_some_and(|home| std::path::absolute(path).is_ok_and(|path| path.starts_with(home)));
@@ -100,13 +99,11 @@ pub fn private_note(path: &Path) -> Option<&'static str> {
 }
 
 /// Nothing is known of it.
-#[must_use]
 pub const fn owner(_: &Metadata) -> FileOwner {
     FileOwner { uid: None, gid: None, mode: None }
 }
 
 /// Nothing is known of it.
-#[must_use]
 pub const fn caller() -> Option<u32> {
     None
 }
@@ -183,27 +180,23 @@ pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Where kubectl looks for `.kube`.
-#[must_use]
 pub fn home() -> Option<PathBuf> {
     let candidates = windows_names::homes(|name| std::env::var_os(name));
     windows_names::home(&candidates, |path| path.join(".kube").join("config").exists(), Path::is_dir)
 }
 
 /// Whether the directory has a program of this name.
-#[must_use]
 pub fn is_program(directory: &Path, name: &str) -> bool {
     let endings = std::env::var("PATHEXT").unwrap_or_default();
     windows_names::programs(name, &endings).iter().any(|name| directory.join(name).is_file())
 }
 
 /// Windows has no such thing.
-#[must_use]
 pub fn run_instead(_: &mut Command) -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
 /// As kubectl starts an editor: `command` may contain flags.
-#[must_use]
 pub fn in_editor(command: &str, file: &OsStr) -> Command {
     let mut cmd = Command::new("cmd");
     // It has rules of its own for quotes: those around the whole go.
@@ -215,7 +208,6 @@ pub fn in_editor(command: &str, file: &OsStr) -> Command {
 }
 
 /// Whether the console shows colours; it is asked to.
-#[must_use]
 pub fn shows_colours() -> bool {
     nu_ansi_term::enable_ansi_support().is_ok()
 }

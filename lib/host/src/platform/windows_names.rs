@@ -9,7 +9,6 @@ const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 const NUMBERED: [&str; 2] = ["COM", "LPT"];
 
 /// Why Windows would not make a file of this name, or another than is meant.
-#[must_use]
 pub fn file_name_fault(name: &str) -> Option<String> {
     // `NUL.yaml` is the device as well.
     let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end();
@@ -37,7 +36,6 @@ fn is_device(stem: &str) -> bool {
 
 /// A path of a drive without the prefix `\\?\`, which `canonicalize` adds and people do not write; `None`
 /// where it has to stay.
-#[must_use]
 pub fn without_prefix(path: &str) -> Option<&str> {
     let plain = path.strip_prefix(r"\\?\")?;
     let mut chars = plain.chars();
@@ -71,7 +69,6 @@ pub fn home(
 }
 
 /// The names of files that a program of this name may have; `endings` is `PATHEXT`.
-#[must_use]
 pub fn programs(name: &str, endings: &str) -> Vec<String> {
     let endings = if endings.is_empty() { ".COM;.EXE;.BAT;.CMD" } else { endings };
     let endings = endings.split(';').filter(|ending| ending.starts_with('.'));

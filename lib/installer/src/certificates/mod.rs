@@ -139,7 +139,6 @@ pub enum CertificateError {
 
 impl CertificateError {
     /// Would trying again be of no use until a user has put another CA there, or none?
-    #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(self, Self::Authority { .. } | Self::Refused { .. })
     }

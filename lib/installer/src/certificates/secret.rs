@@ -75,7 +75,6 @@ pub enum SecretError {
 
 impl SecretError {
     /// Would trying again be of no use until a user has done something?
-    #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(self, Self::Authority { .. } | Self::NoAuthority(_))
     }

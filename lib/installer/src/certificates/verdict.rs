@@ -30,7 +30,6 @@ pub enum FoundCertificate {
 
 impl FoundCertificate {
     /// When its time is over, if it is a certificate.
-    #[must_use]
     pub fn expires(&self) -> Option<Timestamp> {
         match self {
             Self::Leaf { expires, .. } => Some(*expires),
@@ -77,7 +76,6 @@ impl fmt::Display for RenewalReason {
 }
 
 /// Judges what was `found` at `now`, where certificates for the names `wanted` live for `lifetime`.
-#[must_use]
 pub fn verdict(
     found: &FoundCertificate,
     now: Timestamp,
@@ -104,7 +102,6 @@ pub fn verdict(
 }
 
 /// When [`verdict`] will ask for a new one, as long as nothing but time changes.
-#[must_use]
 pub fn renew_at(expires: Timestamp, lifetime: Duration) -> Timestamp {
     expires.checked_sub(lifetime / 3).unwrap_or(Timestamp::MIN)
 }

@@ -39,7 +39,6 @@ pub struct LoggedRequest {
 
 impl LoggedRequest {
     /// Whether it writes any of these bytes of the card.
-    #[must_use]
     pub fn touches(&self, part: &Range<u64>) -> bool {
         self.length > 0 && self.at < part.end && part.start < self.at + self.length
     }
@@ -66,7 +65,6 @@ impl WriteLog {
     }
 
     /// All of them, in their order.
-    #[must_use]
     pub fn entries(&self) -> &[LoggedRequest] {
         &self.entries
     }
@@ -95,7 +93,6 @@ impl WriteLog {
 
     /// The moments within `part` of the log at which a cut is tested: how many entries are on the card then. After each
     /// barrier; where `each_of` these bytes of the card is written, after each entry; and at the end.
-    #[must_use]
     pub fn cuts(&self, part: Range<usize>, each_of: &Range<u64>) -> Vec<usize> {
         let entries = &self.entries[part.clone()];
         let is_cut = |(_, entry): &(usize, &LoggedRequest)| entry.is_barrier || entry.touches(each_of);
@@ -109,7 +106,6 @@ impl WriteLog {
 
     /// The entries between two barriers, by their numbers in `part`, those before the first and after the last
     /// included. Each stretch excludes the barrier that ends it.
-    #[must_use]
     pub fn stretches(&self, part: Range<usize>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         let mut begin = part.start;
@@ -131,7 +127,6 @@ pub struct Lost(u64);
 
 impl Lost {
     /// A sequence of choices.
-    #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         Self(seed)
     }

@@ -176,7 +176,6 @@ impl KernelLog {
     }
 
     /// What is wrong. `now` is in microseconds since the start, `date` gives the date of such a time.
-    #[must_use]
     pub fn findings(&self, now: u64, date: impl Fn(u64) -> String) -> Vec<Finding> {
         let current = self.seen.iter().filter(|((trouble, _), seen)| seen.is_current(*trouble, now));
         current.map(|((trouble, subject), seen)| trouble.finding(subject, seen, &date)).collect()

@@ -7,7 +7,6 @@ use crate::k3d::registry::RegistryContainer;
 use crate::serving::HandshakeOutcome;
 
 /// The facts as JSON, without credentials.
-#[must_use]
 pub fn document(facts: &RegistryFacts) -> Value {
     let configured = facts.configured.as_ref().map(|(file, configured)| {
         let endpoints: Vec<_> = configured.endpoints.iter().map(ToString::to_string).collect();

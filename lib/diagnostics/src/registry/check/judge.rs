@@ -11,7 +11,6 @@ use crate::serving::HandshakeOutcome;
 use crate::shell;
 
 /// What is wrong, the cause first.
-#[must_use]
 pub fn judge(facts: &RegistryFacts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = match (&facts.is_here, facts.reply()) {
         (Err(why), _) => vec![not_resolved(facts, why)],
