@@ -77,7 +77,7 @@ impl Extend<Finding> for Findings {
 }
 
 /// Whether a finding means that the list of names itself is incomplete.
-fn leaves_names_open(finding: &Finding) -> bool {
+pub fn leaves_names_open(finding: &Finding) -> bool {
     match finding.code {
         Code::K3sConfigInvalid | Code::K3sConfigWrongType | Code::NameInvalid => {
             finding.severity() == Severity::Fail

@@ -17,6 +17,7 @@ use weaver_diagnostics::finding::{Code, Finding, Remedy, Severity};
 use crate::{
     boot_steps,
     facts::node::{NodeFacts, ServingSeen},
+    findings::leaves_names_open,
     publish::page::evidence_counts,
     rounding::rounded,
 };
@@ -156,7 +157,11 @@ impl ConditionRule {
         if let Some(finding) = first(self.bad, is_bad) {
             return verdict(Truth::False, finding);
         }
-        let unknown = first(self.open, |_| true).or_else(|| first(self.bad, |s| s == Severity::Unknown));
+        let is_open = |finding: &&Finding| {
+            let is_of_k3s = finding.code.id().starts_with("F-");
+            self.open.contains(&finding.code) && (!is_of_k3s || leaves_names_open(finding))
+        };
+        let unknown = findings.iter().find(is_open).or_else(|| first(self.bad, |s| s == Severity::Unknown));
         if let Some(finding) = unknown {
             return verdict(Truth::Unknown, finding);
         }

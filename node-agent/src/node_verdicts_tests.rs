@@ -34,6 +34,10 @@ fn each_condition_from_what_was_found() {
         (1, vec![(Ok, ServingNamesOk), (Fail, NameNotServed)], &seen, "False", "NameNotServed"),
         (1, vec![(Ok, ServingNamesOk), (Warn, NameInvalid)], &seen, "False", "NameInvalid"),
         (1, vec![(Ok, ServingNamesOk), (Unknown, K3sFileUnreadable)], &seen, "Unknown", "K3sFileUnreadable"),
+        (1, vec![(Ok, ServingNamesOk), (Fail, K3sConfigWrongType)], &seen, "Unknown", "K3sConfigWrongType"),
+        // Of another setting, such as a card that flannel is to use.
+        (1, vec![(Ok, ServingNamesOk), (Warn, K3sConfigWrongType)], &seen, "True", "ServingNamesOk"),
+        (1, vec![(Ok, ServingNamesOk), (Warn, K3sFileUnreadable)], &seen, "True", "ServingNamesOk"),
         (1, vec![(Unknown, ServingNamesUnknown)], &seen, "Unknown", "ServingNamesUnknown"),
         (2, vec![], &seen, "True", "NothingFound"),
         (
