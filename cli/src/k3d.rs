@@ -17,8 +17,8 @@ use crate::stdout::print;
 pub enum K3dVerb {
     /// Print a configuration file for `k3d cluster create --config FILE`, or the command itself
     ///
-    /// The API server's certificate gets all names; the kubeconfig gets the first name and the port. Without a
-    /// fixed port k3d chooses a random one for each cluster.
+    /// The API server's certificate gets all names; the kubeconfig gets the port and the first name that is no
+    /// IPv6 address. Without a fixed port k3d chooses a random one for each cluster.
     #[command(verbatim_doc_comment)]
     Config(K3dConfigArgs),
     /// Check values of `--k3s-arg`
@@ -65,7 +65,7 @@ pub struct K3dConfigArgs {
     /// (repeatable)
     #[arg(long = "volume", value_name = "SOURCE:PATH[:ro][@FILTER]", value_parser = volume)]
     volumes: Vec<Volume>,
-    /// Print the command instead of the file; k3d then listens only on the address of the first name
+    /// Print the command instead of the file; k3d then listens only on the address of the kubeconfig's name
     #[arg(long)]
     command: bool,
 }
