@@ -6,7 +6,8 @@ macro_rules! k3d_rows {
     K3d {
         ContainerEngineUnreadable = "D-01" "container-engine-unreadable" Fail {
             title: "The API of the container engine cannot be reached, so k3d clusters cannot be found.",
-            cause: "Docker is not running, you may not open its socket, or DOCKER_HOST names another machine.",
+            cause: "Docker is not running, you may not open its socket, or DOCKER_HOST or Docker's context names \
+                another machine.",
             remedy: "start Docker, or run the command as root or as a member of the group docker; for a \
                 rootless engine set DOCKER_HOST to its socket, and the agent's next finding has the drop-in that its \
                 unit needs",
@@ -34,7 +35,7 @@ macro_rules! k3d_rows {
             ],
         }
         K3dClusterStopped = "D-04" "k3d-cluster-stopped" Fail {
-            title: "A server node of a k3d cluster is not running.",
+            title: "A server node or the load balancer of a k3d cluster is not running.",
             cause: "The cluster was stopped, or the machine booted and Docker did not start it again.",
             remedy: "start the cluster",
             commands: ["k3d cluster start CLUSTER"],
@@ -52,8 +53,8 @@ macro_rules! k3d_rows {
         K3dWebhookUnreachable = "D-06" "k3d-webhook-unreachable" Fail {
             title: "The containers of a k3d cluster cannot reach the conversion webhook on this machine.",
             cause: "The gateway of the cluster's network is not an address of this machine: the container \
-                engine is rootless, or runs in a virtual machine. Or the network is not a private one, and the \
-                webhook does not listen there.",
+                engine is rootless, or runs in a virtual machine. Or it is a user's, or the network is not a private \
+                one, and the webhook does not listen where these say.",
             remedy: "install the operator in the cluster instead",
             commands: ["weaver docs install-in-a-cluster"],
             links: ["https://docs.docker.com/engine/security/rootless/"],
