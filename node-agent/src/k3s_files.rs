@@ -37,8 +37,11 @@ const SERVER_CA: &str = "server/tls/server-ca.crt";
 /// Whether the node joins a server, which serves no API, so there are no names to prove: as boot-config has
 /// noted; where it has not, by the unit that is there, since k3s' own installer may have made it an agent.
 pub fn role(root: &HostRoot) -> Role {
-    let is_usable = |path: &Path| root.exists(path) && !is_masked(root, path);
-    let has = |unit: &str| UNIT_DIRS.iter().any(|dir| is_usable(&Path::new(dir).join(unit)));
+    let has = |unit: &str| {
+        // systemd takes the first, which may mask the others.
+        let mut files = UNIT_DIRS.iter().map(|dir| Path::new(dir).join(unit));
+        files.find(|path| root.exists(path)).is_some_and(|path| !is_masked(root, &path))
+    };
     let is_noted = root.real(AGENT_ROLE).symlink_metadata().is_ok();
     if is_noted || has(Role::Agent.unit()) && !has(Role::Server.unit()) { Role::Agent } else { Role::Server }
 }

@@ -267,8 +267,13 @@ fn a_unit_that_systemd_does_not_start_is_known() {
 #[test]
 fn a_masked_unit_is_none_and_a_masked_drop_in_is_left_alone() {
     let agent = ("/etc/systemd/system/k3s-agent.service", "[Service]\nExecStart=k3s agent\n");
+    let packaged = [
+        ("/usr/lib/systemd/system/k3s-agent.service", agent.1),
+        ("/usr/lib/systemd/system/k3s.service", "[Service]\nExecStart=k3s server\n"),
+    ];
     for (files, role_of_it, want) in [
         (&[agent][..], Role::Agent, None),
+        (&packaged, Role::Agent, None),
         (&[], Role::Server, Some("/etc/systemd/system/k3s.service: k3s.service is masked")),
     ] {
         let (dir, root) = host(files);
