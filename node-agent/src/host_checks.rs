@@ -100,7 +100,7 @@ static CHECKS: [(Of, CheckFn); 32] = [
         )
     }),
     (Of::OwnKubelet, |at| runtime_files::findings(at.root, &at.data_dir, &at.effective.kubelet_args)),
-    (Of::Unit, |at| runtime_files::of_api_server(at.root, &at.data_dir, at.effective)),
+    (Of::Unit, |at| runtime_files::of_api_server(at.root, &at.data_dir, at.role, at.effective)),
     (Of::OwnKubelet, |at| some(network::flannel_interface(at.root, at.effective))),
     (Of::Unit, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),

@@ -7,6 +7,7 @@ use weaver_diagnostics::containerd_template::{self, DIRECTORY, FILES};
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::k3s_config::{Effective, apiserver_files, read_again};
 use weaver_diagnostics::k3s_unit::Setting;
+use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::kubelet_config::{self, DROP_INS, OF_K3S};
 
 use crate::host_root::HostRoot;
@@ -56,9 +57,9 @@ pub fn findings(root: &HostRoot, data_dir: &Path, kubelet_args: &[Setting]) -> V
     findings
 }
 
-/// Files that the API server is to read, and that are not there.
-pub fn of_api_server(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Vec<Finding> {
-    if effective.disable_apiserver {
+/// Files that the API server is to read, and that are not there. An agent has none, and ignores its settings.
+pub fn of_api_server(root: &HostRoot, data_dir: &Path, role: Role, effective: &Effective) -> Vec<Finding> {
+    if role == Role::Agent || effective.disable_apiserver {
         return Vec::new();
     }
     // k3s makes its own files itself, and what is below /run is made in each boot.
@@ -135,7 +136,9 @@ mod tests {
             let setting = Setting { value: argument.to_owned(), origin: Place::line("/c.yaml", 1) };
             let effective =
                 Effective { apiserver_args: vec![setting], disable_apiserver, ..Effective::default() };
-            let found = of_api_server(&root, Path::new(DATA), &effective);
+            let of = |role| of_api_server(&root, Path::new(DATA), role, &effective);
+            assert_eq!(of(Role::Agent), []);
+            let found = of(Role::Server);
             assert_eq!(found.len(), want, "{argument}: {found:?}");
             assert!(found.iter().all(|found| found.code == Code::K3sFileUnreadable), "{found:?}");
         }
