@@ -118,6 +118,8 @@ impl Effective {
         for (key, value) in entries {
             let Some(key) = key.as_str() else { continue };
             let place = Place::at(&file.path, value.line, value.column);
+            let setting =
+                || single(value).map(|text| Setting { value: text.to_owned(), origin: place.clone() });
             match key.strip_suffix('+').unwrap_or(key) {
                 "tls-san" => match names(file, value) {
                     Ok(names) if key.ends_with('+') => self.tls_san.extend(names),
@@ -136,18 +138,12 @@ impl Effective {
                         "data-dir: /var/lib/rancher/k3s",
                     )),
                 },
-                "snapshotter" => {
-                    let name = single(value);
-                    self.snapshotter = name.map(|name| Setting { value: name.to_owned(), origin: place });
-                }
-                "flannel-iface" => {
-                    let name = single(value);
-                    self.flannel_iface = name.map(|name| Setting { value: name.to_owned(), origin: place });
-                }
+                "snapshotter" => self.snapshotter = setting(),
+                "flannel-iface" => self.flannel_iface = setting(),
                 plain @ ("kubelet-arg" | "kube-apiserver-arg") => {
                     let list = std::slice::from_ref(value);
                     let items = if value.items().is_empty() { list } else { value.items() };
-                    let setting = |node: &YamlNode| {
+                    let argument = |node: &YamlNode| {
                         let origin = Place::at(&file.path, node.line, node.column);
                         Some(Setting { value: node.as_str()?.to_owned(), origin })
                     };
@@ -159,29 +155,19 @@ impl Effective {
                     if !key.ends_with('+') {
                         arguments.clear();
                     }
-                    arguments.extend(items.iter().filter_map(setting));
+                    arguments.extend(items.iter().filter_map(argument));
                 }
                 "disable-agent" => self.disable_agent = value.as_str() == Some("true"),
                 "disable-apiserver" => self.disable_apiserver = value.as_str() == Some("true"),
                 "disable-apiserver-lb" => self.disable_apiserver_lb = value.as_str() == Some("true"),
-                "private-registry" => {
-                    let path = single(value);
-                    self.private_registry =
-                        path.map(|path| Setting { value: path.to_owned(), origin: place });
-                }
+                "private-registry" => self.private_registry = setting(),
                 "datastore-endpoint" => {
                     // What is no text is k3s' to refuse.
                     let value = single(value).unwrap_or_default();
                     self.datastore = Some(DatastoreEndpoint::of(value, place));
                 }
-                "default-local-storage-path" => {
-                    let path = single(value);
-                    self.local_storage = path.map(|path| Setting { value: path.to_owned(), origin: place });
-                }
-                "node-name" => {
-                    let name = single(value);
-                    self.node_name = name.map(|name| Setting { value: name.to_owned(), origin: place });
-                }
+                "default-local-storage-path" => self.local_storage = setting(),
+                "node-name" => self.node_name = setting(),
                 "node-ip" => {
                     let address = value.as_str().or_else(|| value.items().first()?.as_str());
                     self.node_ip = address.map(|ip| Setting { value: ip.to_owned(), origin: place });
@@ -201,49 +187,26 @@ impl Effective {
             self.replace_names(names, &first.origin, true);
         }
         for flag in flags {
+            let setting = || Setting { value: flag.value.clone(), origin: flag.origin.clone() };
             match flag.name.as_str() {
                 "https-listen-port" => {
                     self.set_port(Some(&flag.value), flag.origin.clone(), wrong_flag);
                 }
-                "data-dir" | "d" => {
-                    self.data_dir = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
-                }
-                "kubelet-arg" => {
-                    let setting = Setting { value: flag.value.clone(), origin: flag.origin.clone() };
-                    self.kubelet_args.push(setting);
-                }
-                "kube-apiserver-arg" => {
-                    let setting = Setting { value: flag.value.clone(), origin: flag.origin.clone() };
-                    self.apiserver_args.push(setting);
-                }
-                "snapshotter" => {
-                    self.snapshotter =
-                        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
-                }
-                "flannel-iface" => {
-                    self.flannel_iface =
-                        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
-                }
-                "private-registry" => {
-                    self.private_registry =
-                        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
-                }
+                "data-dir" | "d" => self.data_dir = Some(setting()),
+                "kubelet-arg" => self.kubelet_args.push(setting()),
+                "kube-apiserver-arg" => self.apiserver_args.push(setting()),
+                "snapshotter" => self.snapshotter = Some(setting()),
+                "flannel-iface" => self.flannel_iface = Some(setting()),
+                "private-registry" => self.private_registry = Some(setting()),
                 "datastore-endpoint" => {
                     self.datastore = Some(DatastoreEndpoint::of(&flag.value, flag.origin.clone()));
                 }
-                "default-local-storage-path" => {
-                    self.local_storage =
-                        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
-                }
+                "default-local-storage-path" => self.local_storage = Some(setting()),
                 "disable-agent" => self.disable_agent = flag.value != "false",
                 "disable-apiserver" => self.disable_apiserver = flag.value != "false",
                 "disable-apiserver-lb" => self.disable_apiserver_lb = flag.value != "false",
-                "node-name" => {
-                    self.node_name = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
-                }
-                "node-ip" | "i" => {
-                    self.node_ip = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
-                }
+                "node-name" => self.node_name = Some(setting()),
+                "node-ip" | "i" => self.node_ip = Some(setting()),
                 _ => {}
             }
         }
