@@ -170,7 +170,7 @@ fn snapshot(leads: &Leads) -> Gauges {
 }
 
 /// Shows `count` the status of each resource that asks for copies, if it has one. Those of which only the name is kept
-/// are left out: what their status is would be a read of each.
+/// are left out: their status would take a read of each.
 fn each_status<K: Declares>(context: &Context<K>, count: &mut impl FnMut(Option<&ConfigMapSyncStatus>)) {
     for guarded in context.store.state().into_iter().filter(|guarded| is_whole(guarded)) {
         count(guarded.0.as_ref().ok().and_then(HasStatus::status));

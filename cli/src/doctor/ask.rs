@@ -28,7 +28,7 @@ pub async fn asked_for<T>(
         Err(_) => Err(bad(Code::ApiServerSlow, format!("no answer within {} s", patience.as_secs()))),
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(error))) => Err(bad(code_of(&error), error.message.clone())),
-        // It answers: who may write such objects must not have it called down.
+        // It answers: large objects, which a tenant may write, are no reason to call it down.
         Ok(Err(error)) if is_too_large(&error) => {
             Err(bad(Code::ApiServerSlow, "the answer is longer than what is read of one".to_owned()))
         }

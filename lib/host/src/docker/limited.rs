@@ -65,13 +65,13 @@ pub struct Questions {
     is_of_user: AtomicBool,
 }
 
-/// The user whose process listens at a socket, where the system says so. It stands with an answer.
+/// The user whose process listens at a socket, where the system says so: an extension of each answer.
 #[derive(Clone, Copy)]
 struct Listener(Option<u32>);
 
 impl Listener {
     fn is_user(self) -> bool {
-        self.0 != Some(0) && (self.0.is_none() || self.0 != crate::platform::caller())
+        self.0.is_none_or(|uid| uid != 0 && Some(uid) != crate::platform::caller())
     }
 }
 
@@ -92,8 +92,8 @@ impl Questions {
         self.is_of_user.load(Ordering::Relaxed)
     }
 
-    /// What the engine has at this path, in the newest version of the API that it has, for none is asked for: one that
-    /// an engine does not have yet or any more is refused by all of its paths.
+    /// What the engine has at this path. No version of its API is asked for, so it answers in its newest: of a version
+    /// that it does not have, it refuses every path.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let request = Request::get(path).body(body_full(Bytes::new())).map_err(io::Error::other)?;
         tokio::time::timeout(self.patience, self.answered(request))
