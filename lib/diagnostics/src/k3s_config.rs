@@ -57,6 +57,8 @@ pub struct Effective {
     pub apiserver_args: Vec<Setting>,
     /// `snapshotter`.
     pub snapshotter: Option<Setting>,
+    /// `docker` or `container-runtime-endpoint`: k3s starts no containerd of its own.
+    pub other_runtime: Option<Setting>,
     /// `flannel-iface`.
     pub flannel_iface: Option<Setting>,
     /// `private-registry`, the file of the registries.
@@ -139,6 +141,8 @@ impl Effective {
                     )),
                 },
                 "snapshotter" => self.snapshotter = setting(),
+                "container-runtime-endpoint" => self.other_runtime = setting(),
+                "docker" if value.as_str() == Some("true") => self.other_runtime = setting(),
                 "flannel-iface" => self.flannel_iface = setting(),
                 plain @ ("kubelet-arg" | "kube-apiserver-arg") => {
                     let list = std::slice::from_ref(value);
@@ -196,6 +200,8 @@ impl Effective {
                 "kubelet-arg" => self.kubelet_args.push(setting()),
                 "kube-apiserver-arg" => self.apiserver_args.push(setting()),
                 "snapshotter" => self.snapshotter = Some(setting()),
+                "container-runtime-endpoint" => self.other_runtime = Some(setting()),
+                "docker" if flag.value != "false" => self.other_runtime = Some(setting()),
                 "flannel-iface" => self.flannel_iface = Some(setting()),
                 "private-registry" => self.private_registry = Some(setting()),
                 "datastore-endpoint" => {

@@ -23,13 +23,16 @@ pub(crate) fn data_mount(root: &HostRoot, mounts: Option<&Mounts>, data_dir: &Pa
     Some(DataMount { data_dir, mount_point, state })
 }
 
-/// What containerd finds where its own data is below k3s'.
+/// What k3s' containerd finds where its own data is below k3s'.
 pub(crate) fn snapshots(
     root: &HostRoot,
     mounts: Option<&Mounts>,
     data_dir: &Path,
     effective: &Effective,
 ) -> Option<Finding> {
+    if effective.other_runtime.is_some() {
+        return None;
+    }
     let (mounts, path) = (mounts?, really(root, &data_dir.join("agent/containerd"))?);
     let (mount_point, _) = mounts.holding(&path).filter(|_| mounts.type_under(&path) == Some("overlay"))?;
     let (data_dir, mount_point) = (data_dir.display().to_string(), mount_point.display().to_string());
@@ -207,10 +210,9 @@ mod tests {
     fn an_overlay_below_containerd() {
         let overlay = "20 1 0:40 / / rw - overlay overlay rw,lowerdir=/lower,upperdir=/upper/data\n";
         let disk = "21 20 8:1 / /var/lib/rancher rw - ext4 /dev/sda1 rw\n";
-        let native = Effective {
-            snapshotter: Some(Setting { value: "native".into(), origin: Place::line("/c.yaml", 1) }),
-            ..Effective::default()
-        };
+        let setting = |value: &str| Some(Setting { value: value.into(), origin: Place::line("/c.yaml", 1) });
+        let native = Effective { snapshotter: setting("native"), ..Effective::default() };
+        let docker = Effective { other_runtime: setting("true"), ..Effective::default() };
         let usual = Effective::default();
         for (mounts, effective, want) in [
             (
@@ -219,6 +221,7 @@ mod tests {
                 Some("/var/lib/rancher/k3s is on an overlay, which is mounted at /:"),
             ),
             (overlay.to_owned(), &native, None),
+            (overlay.to_owned(), &docker, None),
             (format!("{overlay}{disk}"), &usual, None),
             (ROOT.to_owned(), &usual, None),
         ] {

@@ -161,6 +161,20 @@ fn the_snapshotter_is_known_from_files_and_flags() {
 }
 
 #[test]
+fn a_container_runtime_that_is_not_k3s_own_is_known_from_files_and_flags() {
+    for (text, flags, want) in [
+        ("{}", &[flag("docker", "")][..], true),
+        ("docker: true\n", &[], true),
+        ("docker: false\n", &[], false),
+        ("container-runtime-endpoint: /run/crio/crio.sock\n", &[], true),
+        ("{}", &[flag("container-runtime-endpoint", "/run/crio/crio.sock")], true),
+    ] {
+        let merged = merge(&[file("/c.yaml", text)], flags);
+        assert_eq!(merged.other_runtime.is_some(), want, "{text} {flags:?}");
+    }
+}
+
+#[test]
 fn entries_for_the_api_server_and_the_interface_of_flannel_are_known_from_files_and_flags() {
     let one = file("/c.yaml", "kube-apiserver-arg: [audit-policy-file=/a]\nflannel-iface: eth0\n");
     let more = file("/c.yaml.d/1.yaml", "kube-apiserver-arg+: v=2\ndisable-apiserver: true\n");
