@@ -25,6 +25,7 @@ use weaver_diagnostics::k3d::cluster::{
 };
 use weaver_diagnostics::text_file::TextFile;
 
+pub use self::limited::containers;
 use self::limited::{AnswerLimit, Questions};
 use self::shown::{Binding, Inspected, Listed};
 pub use self::sockets::EngineError;
@@ -36,10 +37,10 @@ const LONGER: Duration = Duration::from_secs(30);
 /// Bytes of a file or a log.
 const LIMIT: usize = 1 << 20;
 /// What is read of lists and descriptions of containers for one question. A container of k3d takes some 15 KiB, in 75
-/// objects.
-const DESCRIPTIONS: AnswerLimit = AnswerLimit { bytes: 1 << 20, objects: 10_000 };
+/// objects and some arrays.
+const DESCRIPTIONS: AnswerLimit = AnswerLimit { bytes: 1 << 20, containers: 15_000 };
 /// The same of files, logs and events, which come with headers.
-const STREAM: AnswerLimit = AnswerLimit { bytes: 2 * LIMIT, objects: usize::MAX };
+const STREAM: AnswerLimit = AnswerLimit { bytes: 2 * LIMIT, containers: usize::MAX };
 /// The containers of k3d, stopped ones too: `filters` is `{"label":["app=k3d"]}`.
 const OF_K3D: &str = "/containers/json?all=true&filters=%7B%22label%22%3A%5B%22app%3Dk3d%22%5D%7D";
 /// Where k3s writes the administrator's kubeconfig in a container: where k3d has it, and k3s' default.
@@ -343,14 +344,13 @@ mod tests {
         assert!(!error.is_late, "{error:?}");
     }
 
-    /// With more bytes than are read, and with more objects than that in fewer.
+    /// With more bytes than are read, and with more objects and arrays than that in fewer.
     #[cfg(unix)]
     #[tokio::test]
     async fn an_engine_that_answers_without_end_does_not_fill_the_memory() {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        for body in
-            [" ".repeat(DESCRIPTIONS.bytes) + "[]", format!("[{}{{}}]", "{},".repeat(DESCRIPTIONS.objects))]
-        {
+        let many = |one: &str| format!("[{}{one}]", format!("{one},").repeat(DESCRIPTIONS.containers));
+        for body in [" ".repeat(DESCRIPTIONS.bytes) + "[]", many("{}"), many("[]")] {
             let dir = tempfile::tempdir().unwrap();
             let socket = dir.path().join("docker.sock");
             let listener = tokio::net::UnixListener::bind(&socket).unwrap();
