@@ -71,17 +71,13 @@ pub struct K3sStart {
 
 /// The environment files that the unit names; `true` where it may be missing.
 pub fn environment_files(units: &[TextFile]) -> Vec<(String, bool)> {
-    let mut files = Vec::new();
-    for (_, key, value) in units.iter().flat_map(settings) {
-        if key == "EnvironmentFile" {
-            match value.strip_prefix('-') {
-                _ if value.is_empty() => files.clear(),
-                Some(path) => files.push((path.to_owned(), true)),
-                None => files.push((value, false)),
-            }
-        }
-    }
-    files
+    let given = given(units);
+    let (files, _) = list(&given, "EnvironmentFile");
+    let file = |value: &str| match value.strip_prefix('-') {
+        Some(path) => (path.to_owned(), true),
+        None => (value.to_owned(), false),
+    };
+    files.into_iter().map(|(_, value)| file(value)).collect()
 }
 
 /// How the unit starts k3s. `units` are the unit and its drop-ins in systemd's order.
@@ -104,15 +100,9 @@ pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> K3sStart {
 /// The flags of the command that the unit starts, in order. `units` are the
 /// unit and its drop-ins in systemd's order.
 pub fn flags(units: &[TextFile], environment_files: &[TextFile]) -> Vec<Flag> {
-    let mut command: Vec<Word> = Vec::new();
-    for (origin, key, value) in units.iter().flat_map(settings) {
-        match key.as_str() {
-            // An empty assignment takes back what the unit said before.
-            "ExecStart" if value.is_empty() => command.clear(),
-            "ExecStart" => command = exec_words(&value, &origin),
-            _ => {}
-        }
-    }
+    let given = given(units);
+    let (commands, _) = list(&given, "ExecStart");
+    let command = commands.last().map_or_else(Vec::new, |(origin, value)| exec_words(value, origin));
     let variables = variables(units, environment_files);
     let words: Vec<_> = command.into_iter().flat_map(|word| expand(word, &variables)).collect();
     // Behind a shell's `-c` there is a script, and no flags of k3s.
@@ -142,14 +132,10 @@ pub fn variable(units: &[TextFile], environment_files: &[TextFile], name: &str) 
 /// The files win over the unit, as with systemd.
 fn variables(units: &[TextFile], environment_files: &[TextFile]) -> BTreeMap<String, Setting> {
     let mut variables = BTreeMap::new();
-    for (origin, key, value) in units.iter().flat_map(settings) {
-        if key != "Environment" {
-            continue;
-        }
-        if value.is_empty() {
-            variables.clear();
-        }
-        for word in split(&value, &origin) {
+    let given = given(units);
+    let (lines, _) = list(&given, "Environment");
+    for (origin, value) in lines {
+        for word in split(value, origin) {
             if let Some((name, value)) = word.text.split_once('=') {
                 let setting = Setting { value: value.to_owned(), origin: word.origin.clone() };
                 if word.has_specifier {
@@ -174,9 +160,32 @@ fn variables(units: &[TextFile], environment_files: &[TextFile]) -> BTreeMap<Str
     variables
 }
 
+/// A key and its value, and where it stands.
+type Assignment = (Place, String, String);
+
+/// All of them, in systemd's order.
+fn given(units: &[TextFile]) -> Vec<Assignment> {
+    units.iter().flat_map(settings).collect()
+}
+
+/// The values of a key that takes a list, and where one was last emptied: an assignment without a value takes back all
+/// before it.
+fn list<'a>(given: &'a [Assignment], key: &str) -> (Vec<(&'a Place, &'a str)>, Option<&'a Place>) {
+    let (mut values, mut emptied) = (Vec::new(), None);
+    for (place, _, value) in given.iter().filter(|(_, found, _)| found == key) {
+        if value.is_empty() {
+            values.clear();
+            emptied = Some(place);
+        } else {
+            values.push((place, value.as_str()));
+        }
+    }
+    (values, emptied)
+}
+
 /// `Key=value` of the `[Service]` section, continuation lines joined by `\n`.
-fn settings(unit: &TextFile) -> Vec<(Place, String, String)> {
-    let mut found: Vec<(Place, String, String)> = Vec::new();
+fn settings(unit: &TextFile) -> Vec<Assignment> {
+    let mut found: Vec<Assignment> = Vec::new();
     let mut in_service = false;
     let mut continued = false;
     for (number, line) in (1..).zip(unit.text.lines()) {
@@ -376,6 +385,24 @@ ExecStart=/usr/local/bin/k3s \\
             ),
         ];
         assert_eq!(flat(&flags(&units, &[])), ["tls-san=b@4"]);
+    }
+
+    #[test]
+    fn an_assignment_without_a_value_empties_each_list() {
+        const LISTS: &str = "[Service]\nExecStart=k3s server --debug $MORE\nEnvironment=MORE=--rootless\nEnvironmentFile=/a\n";
+        let flags_with = |line: &str| {
+            let unit = TextFile::new("/k3s.service", format!("{LISTS}{line}\n"));
+            flat(&flags(&[unit], &[]))
+        };
+        let files_with = |line: &str| {
+            let unit = TextFile::new("/k3s.service", format!("{LISTS}{line}\nEnvironmentFile=/b\n"));
+            environment_files(&[unit])
+        };
+        assert_eq!(flags_with(""), ["debug=@2", "rootless=@2"]);
+        assert_eq!(flags_with("Environment="), ["debug=@2"]);
+        assert!(flags_with("ExecStart=").is_empty());
+        assert_eq!(files_with(""), [("/a".into(), false), ("/b".into(), false)]);
+        assert_eq!(files_with("EnvironmentFile="), [("/b".into(), false)]);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //!
 //! systemd.service(5) for `ExecStart=`, systemd.exec(5) for `EnvironmentFile=`, systemd.syntax(7) for lines.
 
-use super::settings;
+use super::{Assignment, given, list};
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, START_K3S, Severity};
 use crate::text_file::TextFile;
 
 /// What is wrong with the unit and its drop-ins, in systemd's order; `is_there` says whether the host has a file.
 pub fn lint(units: &[TextFile], is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
-    let given: Vec<_> = units.iter().flat_map(settings).collect();
+    let given = given(units);
     let mut findings: Vec<_> = commands(&given).into_iter().collect();
     findings.extend(units.iter().filter_map(cut_line));
     findings.extend(environment(&given, is_there));
@@ -25,19 +25,11 @@ pub fn masked(path: &str, name: &str) -> Finding {
 }
 
 /// A second command, or none at all where a drop-in takes the first one back.
-fn commands(given: &[(Place, String, String)]) -> Option<Finding> {
+fn commands(given: &[Assignment]) -> Option<Finding> {
     let kind = given.iter().rfind(|(_, key, _)| key == "Type").map(|(_, _, kind)| kind.as_str());
-    let (mut commands, mut emptied) = (Vec::new(), None);
-    for (place, _, value) in given.iter().filter(|(_, key, _)| key == "ExecStart") {
-        if value.is_empty() {
-            commands.clear();
-            emptied = Some(place);
-        } else {
-            commands.push(place);
-        }
-    }
+    let (commands, emptied) = list(given, "ExecStart");
     let (place, what, remedy) = match (&commands[..], emptied) {
-        ([first, second, ..], _) if kind != Some("oneshot") => (
+        ([(first, _), (second, _), ..], _) if kind != Some("oneshot") => (
             (*second).clone(),
             format!(
                 "this is a second command next to the one at {first}: systemd does not start a service that has two"
@@ -72,15 +64,8 @@ fn cut_line(unit: &TextFile) -> Option<Finding> {
 }
 
 /// Files of the environment that must be there and are not. What is below /run may be made before k3s starts.
-fn environment(given: &[(Place, String, String)], is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
-    let mut files: Vec<(&Place, &str)> = Vec::new();
-    for (place, _, value) in given.iter().filter(|(_, key, _)| key == "EnvironmentFile") {
-        if value.is_empty() {
-            files.clear();
-        } else {
-            files.push((place, value.as_str()));
-        }
-    }
+fn environment(given: &[Assignment], is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let (mut files, _) = list(given, "EnvironmentFile");
     let is_plain = |path: &str| {
         path.starts_with('/') && !path.starts_with("/run/") && !path.contains(['%', '*', '?', '['])
     };
