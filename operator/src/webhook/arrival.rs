@@ -31,6 +31,8 @@ const PIECE: usize = 4 << 10;
 /// The memory of all requests that arrive, wait or are converted, or that of all answers.
 #[derive(Debug)]
 pub struct BodyMemory {
+    /// Bytes of all of it.
+    most: usize,
     free: Arc<Semaphore>,
     on_the_way: Arc<Transfers>,
 }
@@ -55,7 +57,7 @@ pub struct RequestBody {
 impl BodyMemory {
     /// Of so many bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(bytes)), on_the_way: Arc::default() }
+        Self { most: bytes, free: Arc::new(Semaphore::new(bytes)), on_the_way: Arc::default() }
     }
 
     /// The body, if it is no larger than [`LARGEST`]; of a larger one nothing is kept.
@@ -75,8 +77,12 @@ impl BodyMemory {
     /// [`PATIENT`] where others need its memory.
     ///
     /// # Errors
-    /// Others have all of the memory.
+    /// It is larger than all of the memory, or others have that.
     pub async fn send(&self, answer: Vec<u8>) -> Result<Body, ConversionRefusal> {
+        // The answers behind it would wait with it, for memory that never becomes free.
+        if answer.len() > self.most {
+            return Err(ConversionRefusal::LongAnswer { most: self.most });
+        }
         let held = self.take(answer.len()).await?;
         let sending = Arc::new(Transfer::of(answer.len()));
         let listed = TransferEntry::new(&self.on_the_way, Arc::clone(&sending));
@@ -221,6 +227,7 @@ impl Drop for TransferEntry {
 mod tests {
     use std::convert::Infallible;
 
+    use axum::response::IntoResponse as _;
     use futures::StreamExt as _;
 
     use super::*;
@@ -318,6 +325,16 @@ mod tests {
         for answer in untaken {
             answer.collect().await.unwrap_err();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_never_fits_is_refused_at_once() {
+        let memory = BodyMemory::new(LARGEST);
+        let begun = Instant::now();
+        let refusal = memory.send(vec![b' '; LARGEST + 1]).await.unwrap_err();
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        assert!(refusal.to_string().contains("larger than 8 MiB"), "{refusal}");
+        assert_eq!(refusal.into_response().status().as_u16(), 413);
     }
 
     #[tokio::test(start_paused = true)]

@@ -36,6 +36,12 @@ pub enum ConversionRefusal {
         PARSED >> 20
     )]
     TooManyValues,
+    /// The answer is larger than all memory for answers.
+    #[error("the answer is larger than {} MiB, the most that this webhook sends: ask for fewer objects at once", most >> 20)]
+    LongAnswer {
+        /// In bytes.
+        most: usize,
+    },
     /// The body ended before it was whole.
     #[error("the request was truncated")]
     CutOff,
@@ -91,7 +97,9 @@ impl ConversionRefusal {
     /// The status and, in one word, the reason that Kubernetes has for it.
     fn code(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::TooLarge | Self::TooManyValues => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Self::TooLarge | Self::TooManyValues | Self::LongAnswer { .. } => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge")
+            }
             Self::CutOff | Self::Malformed { .. } | Self::OtherKind { .. } | Self::NoRequest => {
                 (StatusCode::BAD_REQUEST, "BadRequest")
             }
