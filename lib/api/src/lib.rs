@@ -27,6 +27,7 @@
 //! | [`ownership`] | ownership labels and annotations of copies: whose copy an object is |
 //! | [`lease`] | what the operator's Lease says, and who else would lead |
 //! | [`minting`] | the Role by which the operator may act as an account; tokens are minted by `weaver-tenant` |
+//! | [`json`] | how many values a JSON text holds, before it is parsed |
 //! | [`template`] | names and labels of what is generated in a number |
 //! | [`crds`], [`reference`], [`schema`] | the definitions, and what they say of each field |
 //! | [`v1alpha1`], [`convert`] | the deprecated version, and how versions are kept alike |
@@ -59,6 +60,7 @@
 pub mod conditions;
 pub mod convert;
 pub mod crds;
+pub mod json;
 pub mod kind;
 pub mod lease;
 pub mod minting;

@@ -14,6 +14,7 @@ use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use weaver_api::json::outside_texts;
 use weaver_api::kind::ObjectKind;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::review::GroupResource;
@@ -120,17 +121,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
 /// How many values there are in this JSON.
 fn values(json: &str) -> usize {
-    let (mut count, mut is_text, mut is_escaped) = (1, false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = is_text,
-            b'"' => is_text = !is_text,
-            b',' | b'{' | b'[' if !is_text => count += 1,
-            _ => {}
-        }
-    }
-    count
+    1 + outside_texts(json).filter(|byte| matches!(byte, b',' | b'{' | b'[')).count()
 }
 
 /// The parser's words would show the value.

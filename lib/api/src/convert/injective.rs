@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::properties::{any_leaf, any_new_sync, any_new_token, any_value};
-use super::round_trip::{self, RoundTrip, space_left};
+use super::round_trip::{self, CONTAINERS, RoundTrip, space_left};
 use super::structural::with_defaults;
 use super::tests::{object, round, to};
 use super::{ANNOTATION, lost, round_trip_faults};
@@ -388,5 +388,33 @@ fn the_mark_of_an_older_release_is_seen_however_it_is_written() {
         ("dropped", false),
     ] {
         assert_eq!(RoundTrip::parse(text, "v1alpha1").dropped, expected, "{text}");
+    }
+}
+
+/// A map of one entry has seven bytes and takes seven hundred.
+#[test]
+fn an_annotation_of_very_many_small_maps_is_kept_to_the_byte_and_not_used() {
+    let text = |version: &str, maps: usize| {
+        let maps = vec![r#"{"a":0}"#; maps].join(",");
+        format!(r#"{{"version":"{version}","dropped":true,"ignored":{{"v1beta1":{{"odd":[{maps}]}}}}}}"#)
+    };
+    // Those around the maps are four.
+    for (version, most) in [("v1alpha1", CONTAINERS), ("v1beta1", 2 * CONTAINERS)] {
+        for (maps, is_read) in [(most - 4, true), (most - 3, false)] {
+            let parsed = RoundTrip::parse(&text(version, maps), version);
+            assert_eq!(parsed.unread.is_none(), is_read, "{version} {maps}");
+            assert_eq!(parsed.ignored.is_empty(), !is_read, "{version} {maps}");
+            assert!(parsed.dropped, "{version} {maps}: the mark of an older release");
+        }
+    }
+    for kind in KINDS {
+        for (maps, is_read) in [(CONTAINERS - 4, true), (CONTAINERS - 3, false), (32_000, false)] {
+            let mut stored = full(kind);
+            stored["metadata"]["annotations"][ANNOTATION] = json!(text("v1alpha1", maps));
+            assert_eq!(comes_back(&stored), Ok(()), "{kind} {maps}");
+            let faults = round_trip_faults(&serde_json::from_value(stored["metadata"].clone()).unwrap());
+            let fault = "it holds more than 2048 arrays and objects, and none of it is used";
+            assert_eq!(faults.iter().any(|found| found == fault), !is_read, "{kind} {maps}: {faults:?}");
+        }
     }
 }

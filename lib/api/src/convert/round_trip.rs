@@ -1,16 +1,20 @@
 //! What conversion carries where the other version has no field for it: in one annotation, and at v1alpha1, where it
 //! does not fit next to other annotations, in `spec.roundTrip`.
 //!
-//! Any client may edit the annotation, so it is input like any other: text that is not of this form, or is nested too
-//! deeply, travels along untouched and is used for nothing. A review has no place for a warning; the condition
-//! `Migrated` reports it ([`faults`]), since what is written at v1alpha1 and not used is in what is stored. Its length
-//! has a bound already: the API server's, and the webhook's for a whole request.
+//! Any client may edit the annotation, so it is input like any other: text that is not of this form, is nested too
+//! deeply or holds too much, travels along untouched and is used for nothing. A review has no place for a warning; the
+//! condition `Migrated` reports it ([`faults`]), since what is written at v1alpha1 and not used is in what is stored.
+//! Its length has a bound already: the API server's, and the webhook's for a whole request.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::fields::Spec;
 use super::kind_version::{KindVersion, NEW, OLD};
+use crate::json::outside_texts;
 use crate::schema::ROUND_TRIP_FIELD as FIELD;
 
 /// Key of the annotation, at every version.
@@ -24,6 +28,11 @@ const MOST: usize = 256 * 1024;
 /// conversion adds some to what it carries: text that was just readable would come back as text that is not, and with it
 /// all that v1alpha1 cannot show.
 const DEEPEST: usize = 64;
+
+/// How many arrays and objects the annotation of an object at v1beta1 may hold; what conversion writes there holds some
+/// ten. An object of 7 bytes takes 700 in memory, and conversion has the annotation there up to ten times: 256 KiB of
+/// them would take more than the webhook may have.
+pub(super) const CONTAINERS: usize = 2_048;
 
 /// Content of the round-trip annotation: the fields that the other version cannot show.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -67,12 +76,15 @@ pub(super) struct RoundTrip {
 impl RoundTrip {
     /// Reads the text of an annotation that should carry fields of `version`.
     pub fn parse(text: &str, version: &str) -> Self {
-        let parsed: Option<Self> = serde_json::from_str(text).ok();
+        // At v1alpha1 there are those of v1beta1, and the fields of the spec, which has some hundred.
+        let most = if version == NEW { 2 * CONTAINERS } else { CONTAINERS };
+        let parsed: Option<Self> =
+            if containers(text) > most { None } else { serde_json::from_str(text).ok() };
         let ours = |found: &Self| found.version == version && (version == NEW || found.is_of_v1beta1());
         parsed.filter(ours).unwrap_or_else(|| Self {
             version: version.into(),
             // Whatever else the text is: nothing may be concluded from an object that an older release reduced.
-            dropped: serde_json::from_str(text).is_ok_and(|value: Value| value["dropped"] == true),
+            dropped: is_dropped(text),
             unread: Some(text.to_owned()),
             ..Self::default()
         })
@@ -172,6 +184,17 @@ impl RoundTrip {
     }
 }
 
+/// How many arrays and objects a text of JSON holds.
+fn containers(text: &str) -> usize {
+    outside_texts(text).filter(|byte| matches!(byte, b'{' | b'[')).count()
+}
+
+/// Does an object have the field `dropped`, and is it true? Of the others no value is parsed.
+fn is_dropped(text: &str) -> bool {
+    let fields: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(text).ok();
+    fields.is_some_and(|fields| fields.get("dropped").is_some_and(|value| value.get() == "true"))
+}
+
 /// How many arrays and objects are within one another, at most.
 fn levels<'a>(values: impl Iterator<Item = &'a Value>) -> usize {
     values
@@ -221,7 +244,9 @@ pub(super) fn faults(text: &str, old: &KindVersion) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if round_trip.unread.is_some() {
+    if containers(text) > CONTAINERS {
+        faults.push(format!("it holds more than {CONTAINERS} arrays and objects, and none of it is used"));
+    } else if round_trip.unread.is_some() {
         faults.push("it holds text that conversion has not written there".to_owned());
     }
     for (key, fields) in &round_trip.ignored {
