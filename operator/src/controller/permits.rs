@@ -52,7 +52,8 @@ struct Inner {
 #[derive(Default)]
 struct TenantPermits {
     given: usize,
-    waiting: HashMap<PermitKey, Wake>,
+    /// By the noun of their kind. Each reconcile asks how many there are of its own, and a tenant may have thousands.
+    waiting: BTreeMap<&'static str, HashMap<ResourceRef, Wake>>,
     /// With some that do not wait any more.
     order: VecDeque<PermitKey>,
 }
@@ -70,11 +71,10 @@ impl Permits {
         self.0.lock().waiting()
     }
 
-    /// How many resources of this kind and namespace wait for a permit, as far as `most`.
-    pub fn waiting_of(&self, noun: &str, namespace: &str, most: usize) -> usize {
+    /// How many resources of this kind and namespace wait for a permit.
+    pub fn waiting_of(&self, noun: &str, namespace: &str) -> usize {
         let inner = self.0.lock();
-        let waiting = inner.tenants.get(namespace).into_iter().flat_map(|tenant| tenant.waiting.keys());
-        waiting.filter(|(of, _)| *of == noun).take(most).count()
+        inner.tenants.get(namespace).and_then(|tenant| tenant.waiting.get(noun)).map_or(0, HashMap::len)
     }
 
     /// A permit, if the limits allow it. Else the resource is woken by `wake` when one is kept for it.
@@ -145,7 +145,7 @@ impl Permits {
 
 impl Inner {
     fn waiting(&self) -> usize {
-        self.called.len() + self.tenants.values().map(|tenant| tenant.waiting.len()).sum::<usize>()
+        self.called.len() + self.tenants.values().map(TenantPermits::waiting).sum::<usize>()
     }
 
     /// No one waits for what is free: those who could take it were woken when it became free.
@@ -161,10 +161,10 @@ impl Inner {
 
     fn wait(&mut self, namespace: String, key: PermitKey, wake: Wake) {
         let tenant = self.tenants.entry(namespace.clone()).or_default();
-        if tenant.waiting.is_empty() && !self.turns.contains(&namespace) {
+        if tenant.waiting() == 0 && !self.turns.contains(&namespace) {
             self.turns.push_back(namespace);
         }
-        if tenant.waiting.insert(key.clone(), wake).is_none() {
+        if tenant.waiting.entry(key.0).or_default().insert(key.1.clone(), wake).is_none() {
             tenant.order.push_back(key);
         }
     }
@@ -173,7 +173,7 @@ impl Inner {
         self.given -= 1;
         if let Some(tenant) = self.tenants.get_mut(namespace) {
             tenant.given -= 1;
-            if tenant.given == 0 && tenant.waiting.is_empty() {
+            if tenant.given == 0 && tenant.waiting() == 0 {
                 self.tenants.remove(namespace);
             }
         }
@@ -211,19 +211,30 @@ const fn may_have_another(given: usize, of_one: usize) -> bool {
 }
 
 impl TenantPermits {
+    fn waiting(&self) -> usize {
+        self.waiting.values().map(HashMap::len).sum()
+    }
+
+    fn take(&mut self, (noun, resource): &PermitKey) -> Option<Wake> {
+        self.waiting.get_mut(noun)?.remove(resource)
+    }
+
     /// Of those that do not wait any more the order has never many more than of the others: while all permits are in
     /// use, who makes and deletes resources would decide how many.
     fn forget(&mut self, key: &PermitKey) {
-        self.waiting.remove(key);
-        if self.order.len() > self.waiting.len() * 2 + 64 {
-            self.order.retain(|key| self.waiting.contains_key(key));
+        drop(self.take(key));
+        if self.order.len() > self.waiting() * 2 + 64 {
+            let waiting = &self.waiting;
+            let waits =
+                |(noun, resource): &PermitKey| waiting.get(noun).is_some_and(|of| of.contains_key(resource));
+            self.order.retain(waits);
         }
     }
 
     fn next(&mut self) -> Option<(PermitKey, Wake)> {
         loop {
             let key = self.order.pop_front()?;
-            if let Some(wake) = self.waiting.remove(&key) {
+            if let Some(wake) = self.take(&key) {
                 return Some((key, wake));
             }
         }
@@ -277,9 +288,13 @@ mod tests {
         let other = queue.enter("other", 0);
         assert!(other.is_some(), "no one else waits");
         assert_eq!(queue.permits.waiting(), 1_000, "each waits once");
-        let of = |noun, tenant, most| queue.permits.waiting_of(noun, tenant, most);
-        assert_eq!([of("sync", "slow", 2_000), of("sync", "slow", 16)], [1_000, 16]);
-        assert_eq!([of("token", "slow", 16), of("sync", "other", 16), of("sync", "none", 16)], [0, 0, 0]);
+        let token = ("token", key("slow", 10).1);
+        assert!(queue.permits.enter(token.clone(), || ()).is_none(), "one of another kind with that name");
+        let of = |noun, tenant| queue.permits.waiting_of(noun, tenant);
+        assert_eq!([of("sync", "slow"), of("token", "slow")], [1_000, 1]);
+        assert_eq!([of("sync", "other"), of("sync", "none")], [0, 0]);
+        queue.permits.forget(&token);
+        assert_eq!([of("sync", "slow"), of("token", "slow")], [1_000, 0]);
         assert_eq!(queue.permits.reconciliations().running, MOST_OF_ONE + 1);
         held.pop();
         assert_eq!(queue.woken(), ["slow/10"]);

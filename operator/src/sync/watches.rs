@@ -28,7 +28,7 @@ pub struct SyncWatches {
 }
 
 /// So many watches of one tenant are worth a look at whether the account may see the whole namespace of its sources.
-pub const MANY: usize = 16;
+const MANY: usize = 16;
 
 /// What of the sources' namespace is watched; all of it, where it `may_be_all`.
 fn selectors(spec: &ValidSync, may_be_all: bool) -> Vec<WatchSelector> {

@@ -31,7 +31,7 @@ use super::outcome::{
 use super::sources::{ListedSources, READS, SourceRead, Versions, copy, list, read};
 use super::stale_copies;
 use super::state::{JustCopied, ResumeAt, SyncState};
-use super::watches::{self, Joined, SyncWatches};
+use super::watches::{Joined, SyncWatches};
 use crate::controller::pause::Pause;
 use crate::controller::state::StateEntry;
 use crate::watch::{Consent, ResourceRef};
@@ -121,7 +121,7 @@ impl<K: Declares> SyncRun<'_, K> {
     async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Result<SyncWork, NoKind>> {
         let Self { context, tenant, spec, mode, began, .. } = &self;
         let (selection, asked) = select(context, tenant, spec).await;
-        let waiting = context.permits.waiting_of(K::WORD, &tenant.account.namespace, watches::MANY);
+        let waiting = context.permits.waiting_of(K::WORD, &tenant.account.namespace);
         let set = (&context.watches, waiting);
         let Joined { refused, beyond, blind } =
             state.watches.join(set, &context.namespaces, resource, tenant, spec, &selection.desired).await;
