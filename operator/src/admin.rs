@@ -9,16 +9,14 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::routing::get;
 use futures::FutureExt as _;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::core::object::HasStatus;
 use kube::runtime::reflector::Store;
 use tracing::error;
-use weaver_api::conditions::{PAUSED, READY};
 use weaver_api::v1beta1::{ConfigMapSyncStatus, MAX_GENERATED, ResourceSync, ServiceTokenSpec};
 use weaver_tenant::watch::WatchState;
 
-use crate::controller::kept::is_whole;
+use crate::controller::kept::readiness;
 use crate::controller::pause::Pause;
 use crate::health::{self, HealthReport, LeaderReport, Leadership, OwnWatch, ProcessHealth};
 use crate::lease::fence::Fence;
@@ -132,22 +130,22 @@ fn snapshot(leads: &Leads) -> Gauges {
     let Leads { syncs: context, tokens, .. } = leads;
     let mut resources = ByReady::default();
     let (mut synced, mut failed, mut conflicts, mut desired) = (0, 0, 0, 0);
-    let mut count = |status: Option<&ConfigMapSyncStatus>| {
-        resources.count(status.map(|status| status.conditions.as_slice()));
+    let mut count = |readiness: &'static str, status: Option<&ConfigMapSyncStatus>| {
+        resources.count(readiness);
         let counts = status.and_then(|status| status.counts).unwrap_or_default();
         synced += i64::from(counts.synced);
         failed += i64::from(counts.failed);
         conflicts += i64::from(counts.conflicts);
         desired += i64::from(counts.desired);
     };
-    each_status(&leads.syncs, &mut count);
-    each_status(&leads.resources, &mut count);
+    each(&leads.syncs, &mut count);
+    each(&leads.resources, &mut count);
     let waiting = (desired - synced - failed - conflicts).max(0);
     let mut token_resources = ByReady::default();
     let (mut fresh, mut missing) = (0_i64, 0_i64);
-    for guarded in tokens.store.state().into_iter().filter(|guarded| is_whole(guarded)) {
+    for guarded in tokens.store.state() {
         let status = guarded.0.as_ref().ok().and_then(|token| token.status.as_ref());
-        token_resources.count(status.map(|status| status.conditions.as_slice()));
+        token_resources.count(readiness(&guarded, &tokens.states));
         // Also those that were never reconciled, but not paused ones.
         let is_paused = Pause::of(guarded.meta(), &tokens.namespaces).is_some();
         let spec = guarded.0.as_ref().ok().and_then(|token| token.desired()).filter(|_| !is_paused);
@@ -169,11 +167,15 @@ fn snapshot(leads: &Leads) -> Gauges {
     }
 }
 
-/// Shows `count` the status of each resource that asks for copies, if it has one. Those of which only the name is kept
-/// are left out: their status would take a read of each.
-fn each_status<K: Declares>(context: &Context<K>, count: &mut impl FnMut(Option<&ConfigMapSyncStatus>)) {
-    for guarded in context.store.state().into_iter().filter(|guarded| is_whole(guarded)) {
-        count(guarded.0.as_ref().ok().and_then(HasStatus::status));
+/// Shows `count` each resource that asks for copies, with its status if it has one. Those of which only the name is kept
+/// are shown without: it would take a read of each.
+fn each<K: Declares>(
+    context: &Context<K>,
+    count: &mut impl FnMut(&'static str, Option<&ConfigMapSyncStatus>),
+) {
+    for guarded in context.store.state() {
+        let status = guarded.0.as_ref().ok().and_then(HasStatus::status);
+        count(readiness(&guarded, &context.states), status);
     }
 }
 
@@ -192,18 +194,10 @@ impl Default for ByReady {
 }
 
 impl ByReady {
-    fn count(&mut self, conditions: Option<&[Condition]>) {
-        let status = |kind| {
-            let found = conditions.unwrap_or_default().iter().find(|condition| condition.type_ == kind);
-            found.map(|condition| condition.status.as_str())
-        };
-        let index = match (status(PAUSED), status(READY)) {
-            (Some("True"), _) => 3,
-            (_, Some("True")) => 0,
-            (_, Some("False")) => 1,
-            _ => 2,
-        };
-        self.0[index].1 += 1;
+    fn count(&mut self, readiness: &str) {
+        for (_, count) in self.0.iter_mut().filter(|(ready, _)| *ready == readiness) {
+            *count += 1;
+        }
     }
 }
 

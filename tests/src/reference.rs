@@ -91,9 +91,9 @@ fn metrics() -> String {
         "{EDIT}# Metrics\n\n\
          Both programs serve OpenMetrics. Every label has a closed set of values: no name of an object is among them, and \
          nothing that\na tenant does makes a new series. A candidate reports `weaver_leading 0` \
-         and no state metrics. They leave out\nresources of which [only the name is kept](../explanation/tenancy.md). The \
-         agent of a node that has joined a server reports\nnothing about gate, definitions and the operator's token. How to \
-         scrape them: [Monitor](../how-to/monitor.md).\n\n\
+         and no state metrics. `weaver_targets`\nand `weaver_service_tokens` leave out resources of which [only the name is \
+         kept](../explanation/tenancy.md). The agent of a node\nthat has joined a server reports nothing about gate, \
+         definitions and the operator's token. How to scrape them:\n[Monitor](../how-to/monitor.md).\n\n\
          ## Operator\n\n`http://127.0.0.1:9445/metrics`; `--metrics ADDR` or `WEAVER_METRICS` changes the address, `none` \
          turns it off.\n\n{}\n\
          ## Node agent\n\n`http://127.0.0.1:9446/metrics`; `WEAVER_AGENT_METRICS=none` in \

@@ -23,7 +23,8 @@ use super::kind::{Common, Context, Failure, Guarded, Reconcile, ReconcileMemory 
 use super::outcome::{Reconciled, TenantWork};
 use super::parse_failed::{self, ParseFailed};
 use super::pause::Pause;
-use super::report::{self, LONGEST_ERROR, ReportedStatus as _};
+use super::report::{self, LONGEST_ERROR, ReportedStatus as _, readiness};
+use super::state::StateEntry;
 use super::verdicts::listed;
 use crate::log_code;
 use crate::metrics::ReconcileResult;
@@ -152,7 +153,7 @@ async fn once<K: Reconcile>(
         ReconcileStep::AwaitChange => return Ok(ReconcileStep::AwaitChange),
         ReconcileStep::Again(pause) => return Ok(ReconcileStep::Again(pause)),
     };
-    report(context, memory.common(), meta, &outcome, before).await?;
+    report((context, &entry), memory.common(), meta, &outcome, before).await?;
     if outcome.wants_retry() {
         let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
         return Ok(ReconcileStep::Again(
@@ -183,7 +184,7 @@ fn noted<K: Reconcile>(
 
 /// Writes the status if it differs from what was `read`, and from what was written since.
 async fn report<K: Reconcile>(
-    context: &Context<K>,
+    (context, entry): (&Context<K>, &StateEntry<K::Memory>),
     memory: &mut Common<K::Status>,
     meta: &ObjectMeta,
     outcome: &Reconciled<K::Work>,
@@ -191,6 +192,7 @@ async fn report<K: Reconcile>(
 ) -> Result<(), Failure> {
     let before = memory.reported.before(meta.resource_version.as_deref(), read);
     let status = <K as Reconcile>::status(context, &before, outcome, meta);
+    entry.reports(readiness(status.conditions()));
     K::announce(context, meta, outcome, &before, &status).await;
     let pause = outcome.wants_retry().then_some(context.options.retry);
     if !memory.reported.is_due(&before, &status, pause) {

@@ -3,7 +3,8 @@
 //! Who writes a resource decides how large it is, up to the megabyte and a half that the API server stores. What others
 //! wrote into its metadata is left out. And all long resources together have a bound: of one that does not fit only the
 //! name is kept. It is read again for each reconcile ([`super::frame`]) and is otherwise like any other, but a change
-//! of a namespace does not have it reconciled: its next reconcile finds that. And the metrics leave it out.
+//! of a namespace does not have it reconciled: its next reconcile finds that. And the metrics leave out its targets
+//! and tokens.
 
 use std::collections::HashMap;
 use std::mem;
@@ -12,6 +13,7 @@ use std::sync::LazyLock;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
+use kube::core::object::HasStatus;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
@@ -22,7 +24,9 @@ use weaver_api::ownership::{
 use weaver_api::schema::is_reserved;
 use weaver_tenant::budget::{MemoryBudget, MemoryPermit};
 
-use super::kind::Guarded;
+use super::kind::{Guarded, Reconcile};
+use super::report::{self, ReportedStatus};
+use super::state::States;
 
 /// Bytes of all resources that are longer than [`ORDINARY`], or twice as much where many namespaces have some
 /// ([`MemoryBudget`]): 60 with the longest specs. deploy/kubernetes gives the operator 128 MiB.
@@ -163,6 +167,16 @@ pub fn by_name<K: Resource>(resource: &Guarded<K>) -> Guarded<K> {
 /// Is this all of the resource, and not only its name?
 pub fn is_whole<K>(resource: &Guarded<K>) -> bool {
     !resource.0.as_ref().is_err_and(|odd| odd.error == BY_NAME)
+}
+
+/// Which of [`crate::metrics::READY`] it is: by its status, or by what was last reported where only its name is kept.
+pub fn readiness<K: Reconcile>(resource: &Guarded<K>, states: &States<K::Memory>) -> &'static str {
+    let uid = resource.uid().unwrap_or_default();
+    let reported = if is_whole(resource) { None } else { states.readiness(&uid) };
+    reported.unwrap_or_else(|| {
+        let known = resource.0.as_ref().ok().and_then(HasStatus::status);
+        report::readiness(known.map(ReportedStatus::conditions).unwrap_or_default())
+    })
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::info;
-use weaver_api::conditions::READY;
+use weaver_api::conditions::{PAUSED, READY};
 use weaver_client::call::{CallError, call};
 
-use crate::log_code;
+use crate::{log_code, metrics};
 
 /// Longest error in a log record; that of a clean-up names each of a thousand copies.
 pub const LONGEST_ERROR: usize = 1_000;
@@ -62,6 +62,21 @@ impl<S: ReportedStatus> Reported<S> {
     pub fn wrote(&mut self, version: Option<String>, status: S) {
         self.written = Some((version, status));
         self.at = Some(Instant::now());
+    }
+}
+
+/// Which of [`metrics::READY`] a resource with these conditions is.
+pub fn readiness(conditions: &[Condition]) -> &'static str {
+    let status = |kind| {
+        let found = conditions.iter().find(|condition| condition.type_ == kind);
+        found.map(|condition| condition.status.as_str())
+    };
+    let [ready, not_ready, unknown, paused] = metrics::READY;
+    match (status(PAUSED), status(READY)) {
+        (Some("True"), _) => paused,
+        (_, Some("True")) => ready,
+        (_, Some("False")) => not_ready,
+        _ => unknown,
     }
 }
 

@@ -25,6 +25,9 @@ pub struct StateEntry<T> {
     /// How often they were forgiven.
     forgiven: AtomicU32,
     account: Mutex<Option<Account>>,
+    /// What its last reconcile reported ([`super::report::readiness`]): of a resource of which only the name is kept,
+    /// nothing else has it.
+    readiness: Mutex<Option<&'static str>>,
     log: Mutex<BTreeMap<&'static str, Quiet>>,
 }
 
@@ -56,6 +59,11 @@ impl<T> StateEntry<T> {
     pub fn uses(&self, account: &Account) {
         *self.account.lock() = Some(account.clone());
     }
+
+    /// Notes which of [`crate::metrics::READY`] is reported of the resource.
+    pub fn reports(&self, readiness: &'static str) {
+        *self.readiness.lock() = Some(readiness);
+    }
 }
 
 /// Memory of all resources, by uid.
@@ -75,6 +83,7 @@ impl<T: Default> States<T> {
                     failures: AtomicU32::new(0),
                     forgiven: AtomicU32::new(0),
                     account: Mutex::default(),
+                    readiness: Mutex::default(),
                     log: Mutex::default(),
                 })
             })
@@ -96,6 +105,11 @@ impl<T: Default> States<T> {
         for entry in self.0.lock().values().filter(|entry| entry.resource == *resource) {
             entry.reset_failures();
         }
+    }
+
+    /// What was last reported of a resource; `None` before its first reconcile.
+    pub fn readiness(&self, uid: &str) -> Option<&'static str> {
+        self.0.lock().get(uid).and_then(|entry| *entry.readiness.lock())
     }
 
     pub fn accounts(&self) -> BTreeSet<Account> {

@@ -126,9 +126,11 @@ async fn a_resource_with_more_targets_than_there_may_be_watches_is_reported_once
 async fn a_resource_of_which_only_the_name_is_kept_is_reconciled_and_deleted_as_any_other() {
     let world = SyncWorld::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[]);
+    assert_eq!(world.readiness_by_name(), "unknown");
     for _ in 0..4 {
         world.reconcile_by_name().await.unwrap();
     }
+    assert_eq!(world.readiness_by_name(), "true");
     assert_eq!(world.object("foo", "settings").unwrap()["data"], json!({"a": "settings"}));
     assert_eq!(world.condition("Ready")["status"], "True");
     world.server.writes();

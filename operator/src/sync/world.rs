@@ -26,7 +26,7 @@ use super::reactions::{self, react};
 use crate::args::RunOptions;
 use crate::controller::events::Events;
 use crate::controller::frame::reconcile;
-use crate::controller::kept::by_name;
+use crate::controller::kept::{by_name, readiness};
 use crate::controller::kind::Failure;
 use crate::controller::permits::Permits;
 use crate::controller::rate_limit::RateLimit;
@@ -224,6 +224,12 @@ impl SyncWorld {
     pub async fn reconcile_by_name(&self) -> Result<Action, Failure> {
         let guarded: Guarded = serde_json::from_value(self.sync()).unwrap();
         self.reconcile_later(by_name(&guarded)).await
+    }
+
+    /// As what the metrics count the resource of which only the name is kept.
+    pub fn readiness_by_name(&self) -> &'static str {
+        let guarded: Guarded = serde_json::from_value(self.sync()).unwrap();
+        readiness(&by_name(&guarded), &self.context.states)
     }
 
     async fn reconcile_later(&self, guarded: Guarded) -> Result<Action, Failure> {
