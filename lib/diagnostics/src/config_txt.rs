@@ -227,8 +227,7 @@ fn include(line: &str) -> Option<&str> {
 }
 
 fn cut(line: &str) -> &str {
-    let end = (0..=LINE_LIMIT.min(line.len())).rev().find(|end| line.is_char_boundary(*end));
-    &line[..end.unwrap_or(0)]
+    &line[..line.floor_char_boundary(LINE_LIMIT)]
 }
 
 /// Whether a number that switches something does so.

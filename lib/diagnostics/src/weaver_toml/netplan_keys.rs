@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use self::below::{NAMESERVERS, ROUTE};
 pub(super) use self::key_faults::KeyFault;
 use self::key_faults::{KINDS, KeyFaults};
+use super::wifi::{LONGEST_SSID, has_password_length};
 use crate::yaml_node::{YamlNode, YamlValue};
 
 /// Keys of an interface that people write, and what netplan calls them.
@@ -300,7 +301,7 @@ impl<'n> KeyFaults<'n> {
         };
         self.access_points(points);
         for (name, point) in points.entries() {
-            if name.as_str().is_some_and(|name| name.len() > 32) {
+            if name.as_str().is_some_and(|name| name.len() > LONGEST_SSID) {
                 let what = "the Wi-Fi's name has more than 32 bytes, which none has";
                 self.add(name, what, "write the name as the router sends it");
             }
@@ -321,8 +322,7 @@ impl<'n> KeyFaults<'n> {
             };
             let as_written = written(node);
             let text = as_written.as_deref().unwrap_or(text);
-            let is_key = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if !text.is_empty() && !(8..=63).contains(&text.len()) && !is_key {
+            if !text.is_empty() && !has_password_length(text) {
                 let what = "the Wi-Fi's password has neither 8 to 63 characters nor 64 hexadecimal digits, so \
                     netplan refuses the file";
                 self.add(node, what, "write the router's password");

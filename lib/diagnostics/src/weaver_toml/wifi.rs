@@ -15,7 +15,7 @@ use super::{
 /// Keys that say nothing without `ssid`.
 const COMPANIONS: [&str; 3] = ["country", "password", "hidden"];
 /// What a network may be called at most, in bytes.
-const LONGEST_SSID: usize = 32;
+pub(super) const LONGEST_SSID: usize = 32;
 /// ISO 3166-1, as assigned.
 const COUNTRIES: &str = "\
     AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ \
@@ -120,16 +120,20 @@ fn ssid(text: &str) -> Result<String, Mistake> {
     }
 }
 
+/// Whether it has 8 to 63 bytes, as a password, or is the key as 64 digits.
+pub(super) fn has_password_length(text: &str) -> bool {
+    (8..=63).contains(&text.len()) || text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// What IEEE 802.11 takes: a password of 8 to 63 printable characters of ASCII, or the key as 64 digits.
 fn password_mistake(text: &str) -> Option<Mistake> {
     const REMEDY: &str =
         "write the password (8 to 63 printable ASCII characters) or the key as 64 hexadecimal digits";
-    let is_key = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let wrong = if !text.chars().all(|c| matches!(c, ' '..='~')) {
         "`password` has characters other than the printable ones of ASCII"
     } else if text.len() < 8 {
         "`password` is shorter than 8 characters"
-    } else if text.len() > 63 && !is_key {
+    } else if !has_password_length(text) {
         "`password` is longer than 63 characters and no key of 64 hexadecimal digits"
     } else {
         return None;
