@@ -100,3 +100,18 @@ fn the_chart_is_what_the_manifests_are_with_the_same_rights() {
     ));
     assert_eq!(made, compared(kustomized("namespaced")));
 }
+
+#[test]
+fn each_part_with_several_replicas_has_a_budget_that_selects_its_pods() {
+    let home = tempfile::tempdir().unwrap();
+    let made =
+        compared(objects(home.path(), &["--set", "operator.replicas=2", "--set", "webhook.replicas=3"]));
+    let spec = |kind: &str, name: &str| &made[&format!("\"{kind}\" \"config-weaver\" \"{name}\"")]["spec"];
+    for name in ["weaver-operator", "weaver-webhook"] {
+        let budget = spec("PodDisruptionBudget", name);
+        assert_eq!(budget["maxUnavailable"], 1, "{name}");
+        assert_eq!(budget["unhealthyPodEvictionPolicy"], "AlwaysAllow", "{name}");
+        assert_eq!(budget["selector"], spec("Deployment", name)["selector"], "{name}");
+    }
+    // One replica has none, or its node could not be drained: the test above has no such object.
+}

@@ -179,6 +179,14 @@ macro_rules! pod {
             hole(concat!($pod, "/tolerations"), Optional(concat!("$.Values.", $values, ".tolerations"))),
             hole(concat!($pod, "/affinity"), Optional(concat!("$.Values.", $values, ".affinity"))),
             hole(
+                concat!($pod, "/priorityClassName"),
+                Lines(concat!(
+                    "{}{{- with $.Values.",
+                    $values,
+                    ".priorityClassName }}\n{}priorityClassName: {{ . | quote }}\n{}{{- end }}"
+                )),
+            ),
+            hole(
                 concat!($pod, "/containers/0/image"),
                 Expression("include \"config-weaver.image\" $ | quote"),
             ),

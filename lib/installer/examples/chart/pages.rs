@@ -8,10 +8,11 @@ use super::CHART;
 use super::settings::ChartSetting;
 
 /// Name and text of the templates that no manifest is behind.
-pub const TEMPLATES: [(&str, &str); 5] = [
+pub const TEMPLATES: [(&str, &str); 6] = [
     ("_helpers.tpl", include_str!("parts/_helpers.tpl")),
     ("checks.yaml", include_str!("parts/checks.yaml")),
     ("cert-manager.yaml", include_str!("parts/cert-manager.yaml")),
+    ("disruption-budgets.yaml", include_str!("parts/disruption-budgets.yaml")),
     ("pod-monitor.yaml", include_str!("parts/pod-monitor.yaml")),
     ("NOTES.txt", include_str!("parts/NOTES.txt")),
 ];

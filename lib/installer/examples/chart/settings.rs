@@ -82,7 +82,7 @@ fn operator(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
             "operator.replicas",
             manifests.at(OPERATOR, "/spec/replicas")?,
             replicas(),
-            "One writes at a time; the others wait for its Lease.",
+            "One writes at a time; the others wait for its Lease. Several have a PodDisruptionBudget.",
         ),
         row(
             "operator.namespaces",
@@ -100,6 +100,12 @@ fn operator(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
         row("operator.nodeSelector", json!({}), labels(), "Labels of the nodes for the operator."),
         row("operator.tolerations", json!([]), tolerations(), "Taints that the operator tolerates."),
         row("operator.affinity", json!({}), map(), "Affinity of the operator."),
+        row(
+            "operator.priorityClassName",
+            json!(""),
+            object_name(),
+            "PriorityClass of the operator, which is there already; empty: the cluster's default.",
+        ),
     ])
 }
 
@@ -110,7 +116,7 @@ fn webhook(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
             "webhook.replicas",
             manifests.at(WEBHOOK, "/spec/replicas")?,
             replicas(),
-            "Replicas of the webhook.",
+            "Replicas of the webhook. Several have a PodDisruptionBudget.",
         ),
         row(
             "webhook.resources",
@@ -121,6 +127,12 @@ fn webhook(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
         row("webhook.nodeSelector", json!({}), labels(), "Labels of the nodes for the webhook."),
         row("webhook.tolerations", json!([]), tolerations(), "Taints that the webhook tolerates."),
         row("webhook.affinity", json!({}), map(), "Affinity of the webhook."),
+        row(
+            "webhook.priorityClassName",
+            json!(""),
+            object_name(),
+            "PriorityClass of the webhook, which is there already; empty: the cluster's default.",
+        ),
         row(
             "webhook.certManager.enabled",
             json!(false),
@@ -157,6 +169,12 @@ fn installer(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
         row("installer.nodeSelector", json!({}), labels(), "Labels of the nodes for that Job."),
         row("installer.tolerations", json!([]), tolerations(), "Taints that it tolerates."),
         row("installer.affinity", json!({}), map(), "Affinity of that Job."),
+        row(
+            "installer.priorityClassName",
+            json!(""),
+            object_name(),
+            "PriorityClass of that Job, which is there already; empty: the cluster's default.",
+        ),
     ])
 }
 
@@ -228,6 +246,11 @@ fn tolerations() -> Value {
 
 fn word(pattern: &str) -> Value {
     json!({"type": "string", "pattern": pattern})
+}
+
+/// Of an object, or none.
+fn object_name() -> Value {
+    word("^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$")
 }
 
 /// As a container has them.
