@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.."
   exit 2
 }
 root=$PWD
-tests/devstack/prerequisites.sh rust cc go apt release
+tests/devstack/prerequisites.sh rust cc go curl apt release
 helm
 work=$(mktemp -d)
 export GNUPGHOME=$work/gnupg
@@ -234,6 +234,15 @@ ends 0 "$version, the same as this weaver (signed by the key" "$weaver" version 
 ends 10 "it is by the key" "$weaver" version --client --releases "file:$work/dist" --key "$work/other.pub"
 sha256sum --quiet --check SHA256SUMS
 archive=weaver-$version-$platform.tar.gz
+# As the user of a laptop has it, who fetches no more than the page names.
+mkdir "$work/fetched"
+(
+  cd "$work/fetched"
+  curl --fail-early -fLO "file://$work/dist/{SHA256SUMS,SHA256SUMS.minisig,provenance.intoto.json}" 2>"$work/said"
+  curl -fLO "file://$work/dist/$archive" 2>"$work/said"
+  grep " $archive\$" SHA256SUMS | sha256sum -c >"$work/said"
+  ends 0 "$archive: as published, built of commit" "$weaver" verify "${key[@]}" "$archive"
+)
 # As a Mac has it.
 grep " $archive\$" SHA256SUMS | shasum -a 256 -c >"$work/said"
 minisign -V -q -p "$work/owner.pub" -m SHA256SUMS
