@@ -9,6 +9,7 @@
 
 mod api_examples;
 mod commands;
+mod comparison;
 mod generated;
 mod held;
 mod host_files;
