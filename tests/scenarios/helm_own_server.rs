@@ -62,6 +62,7 @@ async fn the_api_server_accepts_the_chart_with_each_value_and_helm_names_what_is
     for (flags, words) in [
         (vec!["--set", "operator.replica=2"], "at '/operator': additional properties 'replica' not allowed"),
         (vec!["--set", "webhook.priorityClassName=High"], "at '/webhook/priorityClassName'"),
+        (vec!["--set", r"podLabels.app\.kubernetes\.io/name=x"], "at '/podLabels/app.kubernetes.io~1name'"),
         (vec!["--set", "operator.replicas=0"], "at '/operator/replicas': minimum: got 0, want 1"),
         (vec!["--set", "operator.namespaces={config-weaver}"], "at '/operator/namespaces/0': 'not' failed"),
         (

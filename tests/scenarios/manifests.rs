@@ -115,3 +115,18 @@ fn each_part_with_several_replicas_has_a_budget_that_selects_its_pods() {
     }
     // One replica has none, or its node could not be drained: the test above has no such object.
 }
+
+#[test]
+fn each_pod_of_the_chart_has_the_labels_and_annotations_that_are_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let mut found = 0;
+    for object in objects(home.path(), &["--set", "podLabels.cost=a", "--set", "podAnnotations.inject=b"]) {
+        for template in ["/spec/template/metadata", "/spec/jobTemplate/spec/template/metadata"] {
+            let Some(metadata) = object.pointer(template) else { continue };
+            assert_eq!(metadata["labels"]["cost"], "a", "{object}");
+            assert_eq!(metadata["annotations"]["inject"], "b", "{object}");
+            found += 1;
+        }
+    }
+    assert_eq!(found, 4);
+}

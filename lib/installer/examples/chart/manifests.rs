@@ -170,16 +170,24 @@ const fn hole(at: &'static str, with: With) -> Hole {
     Hole { at, with }
 }
 
-/// What of a pod a value decides: `POD` is the pointer to its spec, `VALUES` where its own settings are.
+/// What of a pod a value decides: `TEMPLATE` is the pointer to its template, `VALUES` where its own settings are.
 macro_rules! pod {
-    ($pod:literal, $values:literal) => {
+    ($template:literal, $values:literal) => {
         [
-            hole(concat!($pod, "/imagePullSecrets"), Optional("$.Values.image.pullSecrets")),
-            hole(concat!($pod, "/nodeSelector"), Optional(concat!("$.Values.", $values, ".nodeSelector"))),
-            hole(concat!($pod, "/tolerations"), Optional(concat!("$.Values.", $values, ".tolerations"))),
-            hole(concat!($pod, "/affinity"), Optional(concat!("$.Values.", $values, ".affinity"))),
+            hole(concat!($template, "/metadata/annotations"), Optional("$.Values.podAnnotations")),
+            hole(concat!($template, "/metadata/labels/of"), Lines(LABELS)),
+            hole(concat!($template, "/spec/imagePullSecrets"), Optional("$.Values.image.pullSecrets")),
             hole(
-                concat!($pod, "/priorityClassName"),
+                concat!($template, "/spec/nodeSelector"),
+                Optional(concat!("$.Values.", $values, ".nodeSelector")),
+            ),
+            hole(
+                concat!($template, "/spec/tolerations"),
+                Optional(concat!("$.Values.", $values, ".tolerations")),
+            ),
+            hole(concat!($template, "/spec/affinity"), Optional(concat!("$.Values.", $values, ".affinity"))),
+            hole(
+                concat!($template, "/spec/priorityClassName"),
                 Lines(concat!(
                     "{}{{- with $.Values.",
                     $values,
@@ -187,22 +195,27 @@ macro_rules! pod {
                 )),
             ),
             hole(
-                concat!($pod, "/containers/0/image"),
+                concat!($template, "/spec/containers/0/image"),
                 Expression("include \"config-weaver.image\" $ | quote"),
             ),
-            hole(concat!($pod, "/containers/0/imagePullPolicy"), Added("$.Values.image.pullPolicy")),
             hole(
-                concat!($pod, "/containers/0/resources"),
+                concat!($template, "/spec/containers/0/imagePullPolicy"),
+                Added("$.Values.image.pullPolicy"),
+            ),
+            hole(
+                concat!($template, "/spec/containers/0/resources"),
                 Block(concat!("$.Values.", $values, ".resources")),
             ),
             hole(
-                concat!($pod, "/containers/0/env"),
+                concat!($template, "/spec/containers/0/env"),
                 Lines("{}env:\n{}- name: RUST_LOG\n{}  value: {{ $.Values.logLevel | quote }}"),
             ),
         ]
     };
 }
 
+const LABELS: &str = "{}{{- range $name, $value := $.Values.podLabels }}\n\
+                      {}{{ $name | quote }}: {{ $value | quote }}\n{}{{- end }}";
 const NAMESPACES: &str =
     "{}{{- with $.Values.operator.namespaces }}\n{}- --namespaces={{ join \",\" . }}\n{}{{- end }}";
 const CERT_MANAGER: &str = "{}{{- if $.Values.webhook.certManager.enabled }}\n\
@@ -223,22 +236,22 @@ fn holes(object: &Object) -> Vec<Hole> {
     let mut holes = Vec::new();
     match (object.template, object.id.as_str()) {
         (_, "Deployment/weaver-operator") => {
-            holes.extend(pod!("/spec/template/spec", "operator"));
+            holes.extend(pod!("/spec/template", "operator"));
             holes.push(hole("/spec/replicas", Expression("$.Values.operator.replicas")));
             holes.push(hole("/spec/template/spec/containers/0/args", More(NAMESPACES)));
         }
         (_, "Deployment/weaver-webhook") => {
-            holes.extend(pod!("/spec/template/spec", "webhook"));
+            holes.extend(pod!("/spec/template", "webhook"));
             holes.push(hole("/spec/replicas", Expression("$.Values.webhook.replicas")));
             holes.push(hole("/spec/template/spec/volumes/0/secret/secretName", Expression(SECRET)));
             holes.push(hole("/spec/template/spec/volumes/0/secret/items/0/key", Expression(KEY)));
         }
         (_, "Job/weaver-installer") => {
-            holes.extend(pod!("/spec/template/spec", "installer"));
+            holes.extend(pod!("/spec/template", "installer"));
             holes.push(hole("/spec/template/spec/containers/0/args", More(CERT_MANAGER)));
         }
         (_, "CronJob/weaver-certificate") => {
-            holes.extend(pod!("/spec/jobTemplate/spec/template/spec", "installer"));
+            holes.extend(pod!("/spec/jobTemplate/spec/template", "installer"));
         }
         (
             _,

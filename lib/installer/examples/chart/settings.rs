@@ -73,6 +73,13 @@ fn image(manifests: &Manifests) -> Result<Vec<ChartSetting>, Failure> {
             word("^[A-Za-z0-9_:=,-]+$"),
             "What is logged, by all pods: error, warn, info, debug, or by module as in `info,weaver_operator=debug`.",
         ),
+        row("podLabels", json!({}), pod_labels(), "Further labels of all pods."),
+        row(
+            "podAnnotations",
+            json!({}),
+            labels(),
+            "Annotations of all pods, as `{linkerd.io/inject: disabled}`.",
+        ),
     ])
 }
 
@@ -230,6 +237,13 @@ fn flag() -> Value {
 
 fn labels() -> Value {
     json!({"type": "object", "additionalProperties": {"type": "string"}})
+}
+
+/// Not those by which they are selected.
+fn pod_labels() -> Value {
+    let mut labels = labels();
+    labels["patternProperties"] = json!({"^app\\.kubernetes\\.io/(name|component)$": false});
+    labels
 }
 
 fn replicas() -> Value {
