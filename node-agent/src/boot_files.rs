@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use weaver_diagnostics::{
     config_txt::{BOOT_DIR, Hardware, OLD_BOOT_DIR, OLD_CMDLINE},
     finding::Place,
-    host::storage::Mount,
+    host::storage::{MOUNTS, Mount},
     kernel_cmdline::is_moved_stub,
     memory_cgroup::{EXTRA_CMDLINE, PROC_CMDLINE},
     next_boot::{self, BootFile, BootFileContent, FatFiles, MachineFacts, NextBoot},
@@ -36,6 +36,8 @@ const HOOK: &str = "/etc/kernel/postinst.d/z50-raspi-firmware";
 const BOOTLOADER: &str = "/proc/device-tree/chosen/bootloader";
 /// `boot-mode` of a start from a network, and of one from a web server.
 const NETWORK: [u32; 2] = [2, 7];
+/// The disks that the kernel has.
+const DISKS: &str = "/sys/block";
 
 /// Depth of the directories below the boot partition that are read: `os_prefix` may contain a directory.
 const DEPTH: usize = 2;
@@ -162,6 +164,11 @@ fn machine(root: &HostRoot) -> MachineFacts {
     let directory = mounted_elsewhere.as_deref().unwrap_or(BOOT_DIR);
     let (mounted, old) = (device(directory), device(OLD_BOOT_DIR));
     let mounted_partition = mounted.as_deref().and_then(partition);
+    let boot_mode = number("boot-mode");
+    let by_mode = boot_mode.and_then(|mode| other_device(mode, mounted.as_deref()?, directory));
+    let doubt = mounts.as_ref().filter(|_| mounted_elsewhere.is_some() && by_mode.is_none());
+    let doubt = doubt.and_then(|mounts| unproven(root, mounts, boot_mode, mounted.as_deref()?, directory));
+    let by_mode = by_mode.map(|why| (Place::file(format!("{BOOTLOADER}/boot-mode")), why));
     MachineFacts {
         hardware: Hardware {
             model,
@@ -173,8 +180,8 @@ fn machine(root: &HostRoot) -> MachineFacts {
         is_trial: is_trial(root),
         booted_partition: number("partition").filter(|partition| *partition > 0),
         mounted_partition,
-        is_from_network: number("boot-mode").is_some_and(|mode| NETWORK.contains(&mode)),
-        other_device: number("boot-mode").and_then(|mode| other_device(mode, mounted.as_deref()?, directory)),
+        is_from_network: boot_mode.is_some_and(|mode| NETWORK.contains(&mode)),
+        other_device: by_mode.or_else(|| doubt.map(|why| (Place::file(MOUNTS), why))),
         // A vfat is that of the firmware; a /boot of its own is ext4 mostly.
         is_mounted_at_old: mounted.is_none()
             && old.is_some()
@@ -210,15 +217,65 @@ fn other_device(mode: u32, mounted: &str, directory: &str) -> Option<String> {
     differs.then(|| format!("the firmware booted from {name}, and {mounted} is mounted at {directory}"))
 }
 
-/// The number of a partition: `/dev/mmcblk0p1`, `/dev/nvme0n1p1`, `/dev/sda1`.
-fn partition(device: &str) -> Option<u32> {
-    let name = device.strip_prefix("/dev/")?;
-    let number = if ["mmcblk", "nvme"].iter().any(|start| name.starts_with(start)) {
-        name.rsplit_once('p')?.1
-    } else {
-        name.trim_start_matches(|c: char| !c.is_ascii_digit())
+/// Why a partition that is mounted elsewhere may be another machine's, such as a card in a reader that a desktop has
+/// mounted: the usual directories are the boot partition by fstab, and this one is by its files only.
+fn unproven(
+    root: &HostRoot,
+    mounts: &Mounts,
+    boot_mode: Option<u32>,
+    mounted: &str,
+    directory: &str,
+) -> Option<String> {
+    let is_read_first = match boot_mode {
+        // A board that does not say has no other order: first the card in its slot.
+        None | Some(1) => mounted.starts_with("/dev/mmcblk"),
+        Some(6) => mounted.starts_with("/dev/nvme"),
+        Some(_) => false,
     };
-    number.parse().ok().filter(|number| *number > 0)
+    let has_card = || {
+        let disks = root.list(DISKS).unwrap_or_default();
+        disks.iter().any(|disk| disk.starts_with("mmcblk"))
+    };
+    let disk = |device: &str| on_disk(device).map(|(disk, _)| disk.to_owned());
+    let is_of_system = || {
+        let system = system_device(root, mounts).and_then(|device| disk(device.as_str()));
+        system.is_some() && system == disk(mounted) && (boot_mode.is_some() || !has_card())
+    };
+    (!is_read_first && !is_of_system()).then(|| {
+        format!(
+            "{mounted} is mounted at {directory}, and nothing shows that this machine starts from it: it may be another's"
+        )
+    })
+}
+
+/// The partition of the running system: that of `/` or, where that is an overlay, the one that the kernel was given.
+fn system_device(root: &HostRoot, mounts: &Mounts) -> Option<String> {
+    if let Some(device) = mounts.root_device(root) {
+        return Some(format!("/dev/{device}"));
+    }
+    let cmdline = root.read_if_possible(PROC_CMDLINE)?.text;
+    let given = cmdline.split_whitespace().rev().find_map(|parameter| parameter.strip_prefix("root="))?;
+    let Some((kind, id)) = given.split_once('=') else { return Some(given.to_owned()) };
+    let link = format!("/dev/disk/by-{}/{id}", kind.to_ascii_lowercase());
+    let target = fs::read_link(root.real(link)).ok()?;
+    Some(format!("/dev/{}", target.file_name()?.to_string_lossy()))
+}
+
+/// The number of a partition.
+fn partition(device: &str) -> Option<u32> {
+    on_disk(device).map(|(_, number)| number)
+}
+
+/// The disk of a partition, and its number there: `/dev/mmcblk0p1`, `/dev/nvme0n1p1`, `/dev/sda1`.
+fn on_disk(device: &str) -> Option<(&str, u32)> {
+    let name = device.strip_prefix("/dev/")?;
+    let (disk, number) = if ["mmcblk", "nvme"].iter().any(|start| name.starts_with(start)) {
+        name.rsplit_once('p')?
+    } else {
+        name.split_at(name.find(|c: char| c.is_ascii_digit())?)
+    };
+    let number = number.parse::<u32>().ok().filter(|number| *number > 0)?;
+    Some((disk, number))
 }
 
 #[cfg(test)]

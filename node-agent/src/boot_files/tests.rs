@@ -1,6 +1,5 @@
 use super::*;
 use crate::host_root::fixture::host;
-use weaver_diagnostics::host::storage::MOUNTS;
 
 #[test]
 fn the_device_that_the_firmware_booted_from() {
@@ -138,6 +137,63 @@ fn a_boot_partition_that_is_mounted_elsewhere() {
         };
         assert_eq!(path, is_found.then_some(cmdline.0), "{files:?}");
         assert_eq!(boot.read_only_at.as_deref(), is_found.then_some("/media/mmcblk0p1"), "{files:?}");
+    }
+}
+
+#[test]
+fn a_boot_partition_elsewhere_counts_where_something_shows_that_it_is_this_machines() {
+    const IN_MEMORY: &str = "tmpfs tmpfs";
+    const ON_USB: &str = "ext4 /dev/sda2";
+    const OVERLAY: &str = "overlay overlay";
+    const BY_NAME: (&str, &str) =
+        (PROC_CMDLINE, "root=/dev/mmcblk0p2 console=tty1 root=/dev/sda2 rootwait\n");
+    const BY_ID: (&str, &str) = (PROC_CMDLINE, "console=tty1 root=PARTUUID=8fcbf6ae-02 rootwait\n");
+    for (what, mode, system, device, others, is_own) in [
+        ("a card in the slot of a board that does not say", None, IN_MEMORY, "mmcblk0p1", None, true),
+        ("a card in a reader of that board", None, IN_MEMORY, "sda1", None, false),
+        ("a card in a reader, the system on the card", None, "ext4 /dev/mmcblk0p2", "sda1", None, false),
+        ("the disk of the system", None, ON_USB, "sda1", None, true),
+        ("that, and a card in the slot", None, ON_USB, "sda1", Some(("/sys/block/mmcblk0/size", "1")), false),
+        ("the disk of an overlay's system", None, OVERLAY, "sda1", Some(BY_NAME), true),
+        ("the same by its id", None, OVERLAY, "sda1", Some(BY_ID), true),
+        ("another disk than that", None, OVERLAY, "sdb1", Some(BY_ID), false),
+        ("the disk at USB that the firmware read", Some(4), ON_USB, "sda1", None, true),
+        ("a card in a reader next to it", Some(4), ON_USB, "sdb1", None, false),
+        ("a card in the slot next to it", Some(4), ON_USB, "mmcblk0p1", None, false),
+        ("a card in the slot that the firmware read", Some(1), IN_MEMORY, "mmcblk0p1", None, true),
+        ("an NVMe disk", Some(6), IN_MEMORY, "nvme0n1p1", None, true),
+    ] {
+        let mounts =
+            format!("20 1 0:3 / / rw - {system} rw\n21 20 8:1 / /media/b rw - vfat /dev/{device} rw\n");
+        let mut files = vec![
+            ("/proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.5\0"),
+            (MOUNTS, mounts.as_str()),
+            ("/media/b/config.txt", ""),
+            ("/media/b/cmdline.txt", "a"),
+            ("/dev/disk/by-partuuid/README", ""),
+        ];
+        files.extend(others);
+        let (dir, root) = host(&files);
+        let link = dir.path().join("dev/disk/by-partuuid/8fcbf6ae-02");
+        std::os::unix::fs::symlink("../../sda2", link).unwrap();
+        if let Some(mode) = mode {
+            let path = root.real(format!("{BOOTLOADER}/boot-mode"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, u32::to_be_bytes(mode)).unwrap();
+        }
+        match read(&root).next.file {
+            BootFile::Read(file) => {
+                assert!(is_own && file.path == "/media/b/cmdline.txt", "{what}: {file:?}");
+            }
+            BootFile::Undecided { place, why } => {
+                assert!(!is_own && place.file == MOUNTS, "{what}: {place}: {why}");
+                assert!(
+                    why.starts_with(&format!("/dev/{device} is mounted at /media/b, and nothing")),
+                    "{why}"
+                );
+            }
+            other => panic!("{what}: {other:?}"),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::facts::CgroupFacts;
 use crate::{
     finding::{Command, Finding, Place, Remedy},
+    host::storage::MOUNTS,
     kernel_cmdline::{lines, parameters},
     text_file::TextFile,
 };
@@ -10,7 +11,7 @@ use crate::{
 /// What helps where the next boot's file is elsewhere than here, by what says so.
 pub(super) fn remedy(place: &Place, why: &str) -> Option<String> {
     let then = "add cgroup_enable=memory to the end of the first line of cmdline.txt there, then reboot";
-    if place.file.ends_with("/boot-mode") {
+    if place.file.ends_with("/boot-mode") || place.file == MOUNTS {
         return Some(if why.contains("network") {
             format!("on the server that this machine boots from (TFTP or HTTP): {then}")
         } else {
@@ -76,9 +77,11 @@ mod tests {
         let mode = Place::file("/proc/device-tree/chosen/bootloader/boot-mode");
         let autoboot = Place::line("/boot/firmware/autoboot.txt", 2);
         let config = Place::line("/boot/firmware/config.txt", 9);
+        let mounts = Place::file(MOUNTS);
         for (place, why, want) in [
             (&mode, "this boot came over the network", Some("on the server that this machine boots from")),
             (&mode, "the firmware booted from NVMe", Some("mount the boot partition of the device")),
+            (&mounts, "it may be another's", Some("mount the boot partition of the device")),
             (
                 &autoboot,
                 "`boot_partition=2` has the next boot start partition 2",

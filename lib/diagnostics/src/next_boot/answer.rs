@@ -74,8 +74,9 @@ pub struct MachineFacts {
     pub mounted_partition: Option<u32>,
     /// Whether the firmware loaded its files from a network.
     pub is_from_network: bool,
-    /// Why the mounted boot partition is not that of the device that the firmware booted from.
-    pub other_device: Option<String>,
+    /// What says that the mounted boot partition is not, or may not be, that of the device that the firmware booted
+    /// from, and why.
+    pub other_device: Option<(Place, String)>,
     /// Whether the partition is mounted at `/boot`, as before Debian 12, and nothing at `/boot/firmware`.
     pub is_mounted_at_old: bool,
     /// Where it is mounted, if neither there nor at `/boot/firmware`: Alpine has it below `/media`.

@@ -87,8 +87,8 @@ impl Firmware<'_> {
             let why = "this boot came over the network, and so does its command line".to_owned();
             return Err((Place::file("/proc/device-tree/chosen/bootloader/boot-mode"), why));
         }
-        if let Some(why) = &self.machine.other_device {
-            return Err((Place::file("/proc/device-tree/chosen/bootloader/boot-mode"), why.clone()));
+        if let Some(cause) = &self.machine.other_device {
+            return Err(cause.clone());
         }
         self.partition()?;
         let hardware = Hardware { is_tryboot: false, ..self.machine.hardware.clone() };

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config_txt::Hardware;
+use crate::finding::Place;
 
 mod loaders;
 
@@ -259,8 +260,9 @@ fn what_no_file_here_says() {
     let network = MachineFacts { is_from_network: true, ..machine(RUNNING) };
     let want = "? /proc/device-tree/chosen/bootloader/boot-mode: this boot came over the network, and so does its command line";
     assert_eq!(said(&[(CMDLINE, LINE)], &network), want);
+    let mode = Place::file("/proc/device-tree/chosen/bootloader/boot-mode");
     let on_sd = MachineFacts {
-        other_device: Some("the firmware booted from an NVMe disk".into()),
+        other_device: Some((mode, "the firmware booted from an NVMe disk".into())),
         ..machine(RUNNING)
     };
     for elsewhere in [network, on_sd] {

@@ -100,6 +100,15 @@ fn forecast() -> FileGroup {
             row(&["/boot/extlinux/extlinux.conf", "/etc/default/u-boot"], "U-Boot's default entry"),
             row(&["/boot/armbianEnv.txt", "/boot/boot.cmd", "/boot/boot.scr"], "Armbian's parameters"),
             row(&["/proc/device-tree/chosen/bootloader/"], "this boot's partition, mode and trial"),
+            row(
+                &["/proc/self/mountinfo"],
+                "of a Pi with no `config.txt` and no `cmdline.txt` in `/boot/firmware` and `/boot`: the only FAT outside of \
+                 `/run` that has both",
+            ),
+            row(
+                &["/sys/block/", "/dev/disk/", "/proc/cmdline"],
+                "whether that FAT is this machine's: in the slot, or on the disk of `/`",
+            ),
         ],
         after: "[How they decide](../explanation/boot-order.md#which-command-line-the-next-boot-takes). `repair` changes the \
                 `cmdline.txt` files and\n`raspi-extra-cmdline`; the file before is next to each, as `.weaver-before`, and in \
