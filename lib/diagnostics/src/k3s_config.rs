@@ -61,6 +61,8 @@ pub struct Effective {
     pub other_runtime: Option<Setting>,
     /// `flannel-iface`.
     pub flannel_iface: Option<Setting>,
+    /// `flannel-backend`, of servers: `none` where another CNI makes the network.
+    pub flannel_backend: Option<Setting>,
     /// `private-registry`, the file of the registries.
     pub private_registry: Option<Setting>,
     /// `datastore-endpoint`.
@@ -144,6 +146,7 @@ impl Effective {
                 "container-runtime-endpoint" => self.other_runtime = setting(),
                 "docker" if value.as_str() == Some("true") => self.other_runtime = setting(),
                 "flannel-iface" => self.flannel_iface = setting(),
+                "flannel-backend" => self.flannel_backend = setting(),
                 plain @ ("kubelet-arg" | "kube-apiserver-arg") => {
                     let list = std::slice::from_ref(value);
                     let items = if value.items().is_empty() { list } else { value.items() };
@@ -203,6 +206,7 @@ impl Effective {
                 "container-runtime-endpoint" => self.other_runtime = Some(setting()),
                 "docker" if flag.value != "false" => self.other_runtime = Some(setting()),
                 "flannel-iface" => self.flannel_iface = Some(setting()),
+                "flannel-backend" => self.flannel_backend = Some(setting()),
                 "private-registry" => self.private_registry = Some(setting()),
                 "datastore-endpoint" => {
                     self.datastore = Some(DatastoreEndpoint::of(&flag.value, flag.origin.clone()));

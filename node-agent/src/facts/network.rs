@@ -35,6 +35,11 @@ pub(crate) fn uplink(root: &HostRoot, not_ready: Option<&str>) -> Uplink {
 /// What is wrong with the interface that `flannel-iface` names.
 pub(crate) fn flannel_interface(root: &HostRoot, effective: &Effective) -> Option<Finding> {
     let named = effective.flannel_iface.as_ref()?;
+    let has_no_flannel = effective.flannel_backend.as_ref().is_some_and(|backend| backend.value == "none");
+    // Without `node-ip` k3s takes the node's address from it, whatever makes the network.
+    if has_no_flannel && effective.node_ip.is_some() {
+        return None;
+    }
     missing_interface(named, &root.list(INTERFACES).ok()?).map(k3s_config::read_again)
 }
 
@@ -184,6 +189,8 @@ mod tests {
     use super::*;
     use crate::host_root::fixture::host;
     use std::os::unix::fs::symlink;
+    use weaver_diagnostics::finding::Place;
+    use weaver_diagnostics::k3s_config::Setting;
 
     const V4: &str = "eth0\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0";
 
@@ -233,6 +240,29 @@ mod tests {
         assert_eq!(uplink(&root, None), Uplink { device: Some("eth0".into()), ..alone });
         let (_dir, root) = host(&[(OFFLINE_RECORD, "")]);
         assert_eq!(uplink(&root, None), Uplink { is_offline_start: true, ..Uplink::default() });
+    }
+
+    #[test]
+    fn an_interface_that_k3s_does_not_use_may_be_missing() {
+        let (_dir, root) = host(&[("/sys/class/net/end0/mtu", "1500\n")]);
+        let setting =
+            |value: &str| Some(Setting { value: value.to_owned(), origin: Place::line("/c.yaml", 1) });
+        for (backend, node_ip, is_needed) in [
+            (None, None, true),
+            (None, Some("192.0.2.5"), true),
+            (Some("vxlan"), Some("192.0.2.5"), true),
+            (Some("none"), None, true),
+            (Some("none"), Some("192.0.2.5"), false),
+        ] {
+            let effective = Effective {
+                flannel_iface: setting("eth0"),
+                flannel_backend: backend.and_then(setting),
+                node_ip: node_ip.and_then(setting),
+                ..Effective::default()
+            };
+            let found = flannel_interface(&root, &effective);
+            assert_eq!(found.is_some(), is_needed, "{backend:?} {node_ip:?}: {found:?}");
+        }
     }
 
     fn socket(port: u16, state: &str, inode: u64) -> String {

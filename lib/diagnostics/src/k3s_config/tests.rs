@@ -188,6 +188,14 @@ fn entries_for_the_api_server_and_the_interface_of_flannel_are_known_from_files_
     assert_eq!(merged.kubelet_args, []);
     let flags = [flag("kube-apiserver-arg", "v=3"), flag("flannel-iface", "wlan0")];
     assert_eq!(read(&merge(&[one], &flags)), ("audit-policy-file=/a v=3".into(), "wlan0".into(), false));
+    for (text, flags, want) in [
+        ("{}", &[][..], None),
+        ("flannel-backend: none\n", &[], Some("none")),
+        ("flannel-backend: vxlan\n", &[flag("flannel-backend", "none")], Some("none")),
+    ] {
+        let backend = merge(&[file("/c.yaml", text)], flags).flannel_backend;
+        assert_eq!(backend.map(|setting| setting.value).as_deref(), want, "{text} {flags:?}");
+    }
 }
 
 #[test]
