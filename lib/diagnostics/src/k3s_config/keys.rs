@@ -7,6 +7,7 @@
 mod config_key;
 mod doubles;
 mod scalars;
+mod unused;
 
 use self::config_key::{ConfigKey, each};
 use self::scalars::{is_bool, is_duration, is_go_bool, is_int};
@@ -33,18 +34,23 @@ pub fn lint(files: &[TextFile], given: &[Flag], role: Role) -> Vec<Finding> {
     let entries: Vec<_> = each(files).collect();
     // Of a key without `+` k3s takes the value of the last one.
     let judged = entries.iter().enumerate().flat_map(|(at, entry)| {
-        entry.judge(role, entries[at + 1..].iter().any(|later| later.text() == entry.plain()))
+        let is_replaced = entries[at + 1..].iter().any(|later| later.text() == entry.plain());
+        entry.judge(role, is_replaced || unused::is_unused(entry, &entries, given))
     });
     let mut findings: Vec<_> = judged.collect();
     findings.extend(doubles::lint(&entries, role));
-    findings.extend(families(files, role));
+    findings.extend(families(files, given, role));
     findings.extend(dns_outside(files, given, role));
     findings.extend(files.iter().filter_map(super::files::second_document));
     findings
 }
 
 /// Addresses of pods of both families, and of services of one, or the reverse.
-fn families(files: &[TextFile], role: Role) -> Option<Finding> {
+fn families(files: &[TextFile], given: &[Flag], role: Role) -> Option<Finding> {
+    // What the unit gives is not among the values here.
+    if given.iter().any(|flag| ["cluster-cidr", "service-cidr"].contains(&flag.name.as_str())) {
+        return None;
+    }
     let last = |name: &str| each(files).filter(|entry| entry.text() == name).last();
     let (pods, services) = (last("cluster-cidr")?, last("service-cidr")?);
     let of = |entry: &ConfigKey<'_>| {
@@ -175,7 +181,7 @@ pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
 }
 
 impl ConfigKey<'_> {
-    fn judge(&self, role: Role, is_replaced: bool) -> Vec<Finding> {
+    fn judge(&self, role: Role, is_unused: bool) -> Vec<Finding> {
         let Some(known) = flags::find(self.plain()) else { return self.unknown(role).into_iter().collect() };
         if let Some(until) = known.until {
             let message = format!("{} and {}", removed(&known, until), passes(role));
@@ -194,7 +200,7 @@ impl ConfigKey<'_> {
             let remedy = Remedy::new(self.removal(&known)).command(RESTART_K3S);
             return vec![self.misspelled(message, remedy).milder(severity(role))];
         }
-        if is_replaced || READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
+        if is_unused || READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
     }
 
     fn removal(&self, known: &KnownFlag) -> String {
