@@ -99,7 +99,7 @@ static CHECKS: [(Of, CheckFn); 32] = [
                 .and_then(|identity| identity.judge(at.role)),
         )
     }),
-    (Of::OwnKubelet, |at| runtime_files::findings(at.root, &at.data_dir, &at.effective.kubelet_args)),
+    (Of::OwnKubelet, |at| runtime_files::findings(at.root, &at.data_dir, at.effective)),
     (Of::Unit, |at| runtime_files::of_api_server(at.root, &at.data_dir, at.role, at.effective)),
     (Of::OwnKubelet, |at| some(network::flannel_interface(at.root, at.effective))),
     (Of::Unit, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),

@@ -12,7 +12,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 use weaver_diagnostics::{
-    finding::Finding,
+    finding::{Code, Finding},
     k3s_config::{
         self, DEFAULT_DATA_DIR, Effective,
         files::{self, FileUse, Unread},
@@ -92,13 +92,19 @@ pub fn effective_without(
     let role = role(root);
     effective.findings.extend(keys::lint(&files, &start.flags, role));
     effective.findings.extend(keys::lint_flags(&start.flags, role));
-    effective.findings.extend(kubelet_flags::lint(&effective.kubelet_args));
+    if !effective.disable_agent {
+        effective.findings.extend(kubelet_flags::lint(&effective.kubelet_args));
+    }
     effective.drop_ins = with_suffix(&config, ".d");
     effective.data_dir = effective.data_dir.or(start.data_dir);
     effective.node_name = effective.node_name.or(start.node_name);
     effective.datastore = effective.datastore.or(start.datastore);
     effective.findings.append(&mut unreadable);
-    effective.findings.extend(registries(root, effective.private_registry.as_ref()));
+    // k3s parses the file whatever, and only its own containerd gets what is in it.
+    let has_containerd = effective.other_runtime.is_none() && !effective.disable_agent;
+    let mut registries = registries(root, effective.private_registry.as_ref());
+    registries.retain(|finding| has_containerd || finding.code != Code::RegistriesWithoutEffect);
+    effective.findings.append(&mut registries);
     effective.findings = effective.findings.into_iter().map(k3s_config::read_again).collect();
     effective
 }

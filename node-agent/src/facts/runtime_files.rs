@@ -6,31 +6,21 @@ use std::path::Path;
 use weaver_diagnostics::containerd_template::{self, DIRECTORY, FILES};
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::k3s_config::{Effective, apiserver_files, read_again};
-use weaver_diagnostics::k3s_unit::Setting;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::kubelet_config::{self, DROP_INS, OF_K3S};
 
 use crate::host_root::HostRoot;
 
 /// What is wrong with them; nothing of a file that cannot be read.
-pub fn findings(root: &HostRoot, data_dir: &Path, kubelet_args: &[Setting]) -> Vec<Finding> {
+pub fn findings(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Vec<Finding> {
     let by_systemd = root.is_dir("/run/systemd/system");
-    let templates = data_dir.join(DIRECTORY);
-    let template = FILES
-        .iter()
-        .find_map(|(name, version)| Some((root.read_if_possible(templates.join(name))?, version)));
-    let mut findings = template
-        .map_or_else(Vec::new, |(file, version)| containerd_template::lint(&file, *version, by_systemd));
-    let [newer, older] = FILES.map(|(name, _)| templates.join(name));
-    let exists = |path: &Path| matches!(root.read(path), Ok(Some(_)));
-    if exists(&newer) && exists(&older) {
-        findings.push(containerd_template::not_read(&older.display().to_string()));
-    }
-    if !exists(&newer) && !exists(&older) {
-        let own = root.read_if_possible(templates.join("config.toml"));
-        findings.extend(own.as_ref().and_then(containerd_template::overwritten));
-    }
-    for named in kubelet_config::named(kubelet_args) {
+    // k3s renders the templates for its own containerd.
+    let mut findings = if effective.other_runtime.is_some() {
+        Vec::new()
+    } else {
+        of_containerd(root, data_dir, by_systemd)
+    };
+    for named in kubelet_config::named(&effective.kubelet_args) {
         let path = Path::new(&named.value);
         if !path.is_absolute() {
             continue;
@@ -57,6 +47,25 @@ pub fn findings(root: &HostRoot, data_dir: &Path, kubelet_args: &[Setting]) -> V
     findings
 }
 
+fn of_containerd(root: &HostRoot, data_dir: &Path, by_systemd: bool) -> Vec<Finding> {
+    let templates = data_dir.join(DIRECTORY);
+    let template = FILES
+        .iter()
+        .find_map(|(name, version)| Some((root.read_if_possible(templates.join(name))?, version)));
+    let mut findings = template
+        .map_or_else(Vec::new, |(file, version)| containerd_template::lint(&file, *version, by_systemd));
+    let [newer, older] = FILES.map(|(name, _)| templates.join(name));
+    let exists = |path: &Path| matches!(root.read(path), Ok(Some(_)));
+    if exists(&newer) && exists(&older) {
+        findings.push(containerd_template::not_read(&older.display().to_string()));
+    }
+    if !exists(&newer) && !exists(&older) {
+        let own = root.read_if_possible(templates.join("config.toml"));
+        findings.extend(own.as_ref().and_then(containerd_template::overwritten));
+    }
+    findings
+}
+
 /// Files that the API server is to read, and that are not there. An agent has none, and ignores its settings.
 pub fn of_api_server(root: &HostRoot, data_dir: &Path, role: Role, effective: &Effective) -> Vec<Finding> {
     if role == Role::Agent || effective.disable_apiserver {
@@ -76,6 +85,7 @@ pub fn of_api_server(root: &HostRoot, data_dir: &Path, role: Role, effective: &E
 #[cfg(test)]
 mod tests {
     use weaver_diagnostics::finding::{Code, Place};
+    use weaver_diagnostics::k3s_config::Setting;
 
     use super::*;
     use crate::host_root::fixture::host;
@@ -86,7 +96,8 @@ mod tests {
     fn codes(files: &[(&str, &str)], argument: &str) -> Vec<(Code, Option<String>)> {
         let (_dir, root) = host(files);
         let setting = Setting { value: argument.to_owned(), origin: Place::line("/c.yaml", 1) };
-        let findings = findings(&root, Path::new(DATA), &[setting]);
+        let effective = Effective { kubelet_args: vec![setting], ..Effective::default() };
+        let findings = findings(&root, Path::new(DATA), &effective);
         let place = |finding: &Finding| finding.evidence.first().map(|seen| seen.place.file.clone());
         findings.iter().map(|finding| (finding.code, place(finding))).collect()
     }
@@ -113,6 +124,22 @@ mod tests {
             codes(&[(&good, KUBELET), (&bad, KUBELET)], "v=2"),
             [(Code::KubeletConfigFault, Some(bad.clone()))]
         );
+    }
+
+    #[test]
+    fn a_template_is_no_fault_where_k3s_starts_no_containerd() {
+        let (template, drop_in) =
+            (format!("{DATA}/{DIRECTORY}/config.toml.tmpl"), format!("{DATA}/{DROP_INS}/50-a.yaml"));
+        let (_dir, root) = host(&[(&template, "{{"), (&drop_in, KUBELET)]);
+        let docker = Setting { value: "true".to_owned(), origin: Place::line("/c.yaml", 1) };
+        for (other_runtime, want) in [
+            (None, &[Code::ContainerdTemplateFault, Code::KubeletConfigFault][..]),
+            (Some(docker), &[Code::KubeletConfigFault]),
+        ] {
+            let effective = Effective { other_runtime, ..Effective::default() };
+            let found = findings(&root, Path::new(DATA), &effective);
+            assert_eq!(found.iter().map(|finding| finding.code).collect::<Vec<_>>(), want, "{found:?}");
+        }
     }
 
     #[test]

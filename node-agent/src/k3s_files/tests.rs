@@ -1,4 +1,4 @@
-use weaver_diagnostics::finding::{Code, Place, Severity};
+use weaver_diagnostics::finding::{Place, Severity};
 use weaver_diagnostics::host::storage::MOUNTS;
 
 use super::*;
@@ -160,6 +160,27 @@ fn the_file_of_the_registries_is_read_too() {
     assert!(found[0].message.contains("10.conf: k3s reads files there that end in .yaml"), "{found:?}");
     let (_dir, root) = host(&[(registries_yaml::FILE, NAMED)]);
     assert_eq!(registries(&root, None)[0].code, Code::RegistriesWithoutEffect, "the CA is not there");
+}
+
+#[test]
+fn what_only_the_kubelet_or_containerd_of_k3s_uses_is_no_fault_without_it() {
+    const NO_EFFECT: &str = "mirrors:\n  configs: {}\n";
+    const NO_YAML: &str = "mirrors:\n\tdocker.io:\n";
+    const NONE: &str = "mirrors: {}\n";
+    for (config, registries, want) in [
+        ("", NO_EFFECT, &[Code::RegistriesWithoutEffect][..]),
+        ("docker: true\n", NO_EFFECT, &[]),
+        ("container-runtime-endpoint: /run/crio/crio.sock\n", NO_EFFECT, &[]),
+        ("disable-agent: true\n", NO_EFFECT, &[]),
+        ("docker: true\n", NO_YAML, &[Code::K3sConfigInvalid]),
+        ("kubelet-arg: [max-podz=50]\n", NONE, &[Code::SettingMisspelled]),
+        ("kubelet-arg: [max-podz=50]\ndocker: true\n", NONE, &[Code::SettingMisspelled]),
+        ("kubelet-arg: [max-podz=50]\ndisable-agent: true\n", NONE, &[]),
+    ] {
+        let found = judged(&[(DEFAULT_CONFIG, config), (registries_yaml::FILE, registries)]).findings;
+        let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, want, "{config}{registries}: {found:?}");
+    }
 }
 
 #[test]
