@@ -26,7 +26,10 @@ use weaver_diagnostics::{
 };
 use weaver_host::docker::{Engine, EngineError};
 
-use crate::{host_root::HostRoot, k3s_files};
+use crate::{
+    host_root::HostRoot,
+    k3s_files::{self, K3sPresence},
+};
 
 /// For all answers of the engine: systemd gives the agent 90 s to start, and this comes first.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -34,7 +37,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// Which cluster the agent manages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ClusterChoice {
-    /// k3s where it is installed, else the only cluster of k3d.
+    /// k3s where it is in use, else the only cluster of k3d.
     #[default]
     Auto,
     /// k3s on this machine.
@@ -156,12 +159,14 @@ impl K3d {
 /// Looks for the cluster; `None` where the API server is that of k3s on this machine. One that was found `before` stays
 /// the one that is meant when another is created next to it.
 pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option<&K3d>) -> Option<K3d> {
-    let (name, is_chosen) = match &wanted.choice {
+    let (name, is_chosen, k3s) = match &wanted.choice {
         ClusterChoice::K3s => return None,
-        ClusterChoice::Auto if k3s_files::is_installed(root) => return None,
-        ClusterChoice::Auto => (None, false),
-        ClusterChoice::K3d(name) => (name.as_deref(), true),
+        ClusterChoice::Auto => (None, false, k3s_files::presence(root)),
+        ClusterChoice::K3d(name) => (name.as_deref(), true, K3sPresence::Absent),
     };
+    if k3s == K3sPresence::Used {
+        return None;
+    }
     let failed = |EngineError { socket, why, is_late }: EngineError| {
         if is_late {
             K3d::unknown(verdict::late(&socket, &why), true)
@@ -169,19 +174,24 @@ pub(crate) async fn look(root: &HostRoot, wanted: &WantedCluster, before: Option
             K3d::unknown(verdict::unread_by_agent(&socket, &why), is_chosen)
         }
     };
-    let engine = match Engine::find(wanted.docker_host.as_deref(), |path| root.real(path)) {
-        Ok(Some(engine)) => engine,
+    let found = match Engine::find(wanted.docker_host.as_deref(), |path| root.real(path)) {
+        Ok(Some(engine)) => {
+            let socket = engine.socket().to_owned();
+            let looking = look_at(engine, wanted, (name, is_chosen), before);
+            let found = timeout(LONGEST, looking).await.unwrap_or_else(|_| {
+                let why = format!("not all answers within {} s", LONGEST.as_secs());
+                Err(EngineError { socket, why, is_late: true })
+            });
+            found.unwrap_or_else(failed)
+        }
         Ok(None) if is_chosen => return Some(K3d::unknown(verdict::no_engine(), true)),
         Ok(None) => return None,
-        Err(error) => return Some(failed(error)),
+        Err(error) => failed(error),
     };
-    let socket = engine.socket().to_owned();
-    let looking = look_at(engine, wanted, (name, is_chosen), before);
-    let found = timeout(LONGEST, looking).await.unwrap_or_else(|_| {
-        let why = format!("not all answers within {} s", LONGEST.as_secs());
-        Err(EngineError { socket, why, is_late: true })
-    });
-    Some(found.unwrap_or_else(failed))
+    // A k3s that is not started yet is meant until there is a cluster of k3d.
+    let is_seen = || found.findings.iter().any(|finding| finding.severity() != Severity::Unknown);
+    let is_k3d = k3s == K3sPresence::Absent || found.cluster.is_some() || before.is_some() || is_seen();
+    is_k3d.then_some(found)
 }
 
 async fn look_at(
@@ -258,6 +268,7 @@ mod tests {
     use weaver_diagnostics::finding::Code;
 
     use super::*;
+    use crate::host_root::fixture::host;
 
     #[test]
     fn what_may_be_chosen() {
@@ -273,19 +284,10 @@ mod tests {
         }
     }
 
-    /// The clock is one that advances as soon as there is nothing else to do.
-    #[tokio::test(start_paused = true)]
-    async fn an_engine_that_is_slow_with_each_answer_does_not_take_the_time_that_the_agent_has_to_start() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("run/podman")).unwrap();
-        let listener = UnixListener::bind(dir.path().join("run/podman/podman.sock")).unwrap();
-        let server = |number: u32| {
-            format!(
-                r#"{{"Id": "{number}", "Names": ["/k3d-edge-server-{number}"], "State": "running",
-                "Labels": {{"app": "k3d", "k3d.cluster": "edge", "k3d.role": "server"}}}}"#
-            )
-        };
-        let list = format!("[{}, {}, {}]", server(0), server(1), server(2));
+    /// An engine that gives this list of containers, and so late each answer.
+    fn engine(root: &Path, list: String, takes: Duration) {
+        std::fs::create_dir_all(root.join("run/podman")).unwrap();
+        let listener = UnixListener::bind(root.join("run/podman/podman.sock")).unwrap();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let list = list.clone();
@@ -294,13 +296,50 @@ mod tests {
                     let length = stream.read(&mut asked).await.unwrap();
                     let is_list = String::from_utf8_lossy(&asked[..length]).contains("/containers/json");
                     let body = if is_list { list } else { "{}".to_owned() };
-                    sleep(Duration::from_secs(20)).await;
+                    sleep(takes).await;
                     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
                     // Who asked may have given up.
                     let _ = stream.write_all((head + &body).as_bytes()).await;
                 });
             }
         });
+    }
+
+    fn server(cluster: &str, number: u32) -> String {
+        format!(
+            r#"{{"Id": "{number}", "Names": ["/k3d-{cluster}-server-{number}"], "State": "running",
+            "Labels": {{"app": "k3d", "k3d.cluster": "{cluster}", "k3d.role": "server"}}}}"#
+        )
+    }
+
+    #[tokio::test]
+    async fn next_to_a_k3s_that_is_not_started_a_cluster_of_k3d_counts_where_there_is_one() {
+        let wanted = WantedCluster::default();
+        for (containers, is_enabled, want) in [
+            (vec![server("edge", 0)], false, Some(Some("edge"))),
+            (vec![server("edge", 0), server("pi", 1)], false, Some(None)),
+            (vec![], false, None),
+            (vec![server("edge", 0)], true, None),
+        ] {
+            let (dir, root) = host(&[("/etc/systemd/system/k3s.service", ""), ("/usr/local/bin/k3s", "")]);
+            if is_enabled {
+                let wants = dir.path().join("etc/systemd/system/multi-user.target.wants");
+                std::fs::create_dir(&wants).unwrap();
+                std::fs::write(wants.join("k3s.service"), "").unwrap();
+            }
+            engine(dir.path(), format!("[{}]", containers.join(", ")), Duration::ZERO);
+            let found = look(&root, &wanted, None).await;
+            let cluster = found.as_ref().map(|k3d| k3d.cluster.as_deref());
+            assert_eq!(cluster, want, "{containers:?} {is_enabled}");
+        }
+    }
+
+    /// The clock is one that advances as soon as there is nothing else to do.
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_is_slow_with_each_answer_does_not_take_the_time_that_the_agent_has_to_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = format!("[{}, {}, {}]", server("edge", 0), server("edge", 1), server("edge", 2));
+        engine(dir.path(), list, Duration::from_secs(20));
         let wanted = WantedCluster { choice: ClusterChoice::K3d(None), ..WantedCluster::default() };
         let begun = Instant::now();
         let found = look(&HostRoot::new(dir.path().to_owned()), &wanted, None).await.unwrap();

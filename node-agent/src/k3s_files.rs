@@ -30,6 +30,10 @@ use crate::host_root::{HostRoot, ReadError};
 
 /// Where systemd looks for a unit, in order of precedence.
 const UNIT_DIRS: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
+/// Where the kernel has a directory for each unit that runs, of both versions of cgroups.
+const CGROUPS: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
+/// How systemd calls the directories with the units that another one has it start.
+const WANTING: [&str; 2] = [".wants", ".requires"];
 const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 /// Where the cluster's serving CA is, below k3s' data.
 const SERVER_CA: &str = "server/tls/server-ca.crt";
@@ -37,13 +41,22 @@ const SERVER_CA: &str = "server/tls/server-ca.crt";
 /// Whether the node joins a server, which serves no API, so there are no names to prove: as boot-config has
 /// noted; where it has not, by the unit that is there, since k3s' own installer may have made it an agent.
 pub fn role(root: &HostRoot) -> Role {
-    let has = |unit: &str| {
-        // systemd takes the first, which may mask the others.
-        let mut files = UNIT_DIRS.iter().map(|dir| Path::new(dir).join(unit));
-        files.find(|path| root.exists(path)).is_some_and(|path| !is_masked(root, &path))
-    };
+    let has = |role: Role| unit(root, role.unit()) == Some(UnitFile::Present);
     let is_noted = root.real(AGENT_ROLE).symlink_metadata().is_ok();
-    if is_noted || has(Role::Agent.unit()) && !has(Role::Server.unit()) { Role::Agent } else { Role::Server }
+    if is_noted || has(Role::Agent) && !has(Role::Server) { Role::Agent } else { Role::Server }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnitFile {
+    Present,
+    Masked,
+}
+
+/// What systemd finds of a unit: it takes the first file, which may mask the others.
+fn unit(root: &HostRoot, name: &str) -> Option<UnitFile> {
+    let mut files = UNIT_DIRS.iter().map(|dir| Path::new(dir).join(name));
+    let path = files.find(|path| root.exists(path))?;
+    Some(if is_masked(root, &path) { UnitFile::Masked } else { UnitFile::Present })
 }
 
 /// Whether the owner has taken a unit or a drop-in away from systemd: it is then a link to `/dev/null`.
@@ -51,13 +64,46 @@ fn is_masked(root: &HostRoot, path: &Path) -> bool {
     std::fs::read_link(root.real(path)).is_ok_and(|target| target == Path::new("/dev/null"))
 }
 
-/// Whether k3s is installed here, or was configured to be.
-pub(crate) fn is_installed(root: &HostRoot) -> bool {
-    let units = UNIT_DIRS
-        .into_iter()
-        .flat_map(|dir| [format!("{dir}/k3s.service"), format!("{dir}/k3s-agent.service")]);
-    let others = ["/usr/local/bin/k3s", "/usr/bin/k3s", DEFAULT_CONFIG, DEFAULT_DATA_DIR].map(str::to_owned);
-    units.chain(others).any(|path| root.exists(path))
+/// What there is of k3s on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum K3sPresence {
+    Absent,
+    /// systemd has its units and starts none: they are masked, or not enabled and do not run.
+    Idle,
+    /// systemd starts it, or it is there without a unit of the usual name.
+    Used,
+}
+
+/// Whether k3s is in use here, or was configured to be.
+pub(crate) fn presence(root: &HostRoot) -> K3sPresence {
+    let units = [Role::Server, Role::Agent].map(Role::unit);
+    let is_used = |name: &str| is_enabled(root, name) || runs(root, name);
+    let seen = units.map(|name| unit(root, name).map(|file| file == UnitFile::Present && is_used(name)));
+    let others = ["/usr/local/bin/k3s", "/usr/bin/k3s", DEFAULT_CONFIG, DEFAULT_DATA_DIR];
+    if seen.contains(&Some(true)) {
+        K3sPresence::Used
+    } else if seen.contains(&Some(false)) {
+        K3sPresence::Idle
+    } else if others.iter().any(|path| root.exists(path)) {
+        K3sPresence::Used
+    } else {
+        K3sPresence::Absent
+    }
+}
+
+/// Whether another unit, such as multi-user.target, has systemd start this one.
+fn is_enabled(root: &HostRoot, unit: &str) -> bool {
+    UNIT_DIRS.iter().any(|dir| {
+        let names = root.list(dir).unwrap_or_default();
+        let mut wanting = names.iter().filter(|name| WANTING.iter().any(|end| name.ends_with(end)));
+        // The link may lead out of a directory that replaces `/`.
+        wanting.any(|name| root.real(Path::new(dir).join(name).join(unit)).symlink_metadata().is_ok())
+    })
+}
+
+/// Whether systemd has processes of a unit. By their names they might be those of a container.
+fn runs(root: &HostRoot, unit: &str) -> bool {
+    CGROUPS.iter().any(|slice| root.exists(format!("{slice}/{unit}")))
 }
 
 /// The configuration in force, problems of reading it among its findings. Without `unit`, the one that systemd loads.

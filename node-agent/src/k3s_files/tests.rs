@@ -311,6 +311,38 @@ fn a_masked_unit_is_none_and_a_masked_drop_in_is_left_alone() {
 }
 
 #[test]
+fn k3s_is_in_use_where_systemd_starts_it_or_where_it_has_no_unit() {
+    const UNIT: &str = "/etc/systemd/system/k3s.service";
+    const PACKAGED: &str = "/usr/lib/systemd/system/k3s.service";
+    const WANTED: &str = "/etc/systemd/system/multi-user.target.wants/k3s.service";
+    const AGENT: &str = "/etc/systemd/system/k3s-agent.service";
+    const WANTED_AGENT: &str = "/etc/systemd/system/multi-user.target.wants/k3s-agent.service";
+    const RUNS: &str = "/sys/fs/cgroup/system.slice/k3s.service/cgroup.procs";
+    const BINARY: &str = "/usr/local/bin/k3s";
+    for (files, masked, want) in [
+        (&[][..], None, K3sPresence::Absent),
+        (&[BINARY], None, K3sPresence::Used),
+        (&[UNIT, WANTED, BINARY], None, K3sPresence::Used),
+        (&[PACKAGED, BINARY, DEFAULT_CONFIG], None, K3sPresence::Idle),
+        (&[PACKAGED, RUNS], None, K3sPresence::Used),
+        (&[PACKAGED, WANTED, BINARY], Some(UNIT), K3sPresence::Idle),
+        (&[], Some(UNIT), K3sPresence::Idle),
+        (&[AGENT, WANTED_AGENT, BINARY], Some(UNIT), K3sPresence::Used),
+        (&[AGENT, BINARY], Some(UNIT), K3sPresence::Idle),
+    ] {
+        let files: Vec<_> = files.iter().map(|path| (*path, "")).collect();
+        let (dir, root) = host(&files);
+        if let Some(unit) = masked {
+            let link = root.real(unit);
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink("/dev/null", link).unwrap();
+        }
+        assert_eq!(presence(&root), want, "{files:?} {masked:?}");
+        drop(dir);
+    }
+}
+
+#[test]
 fn what_only_we_cannot_read_is_unknown() {
     let large = "a: 1\n".repeat(100_000);
     for (path, text, want) in [
