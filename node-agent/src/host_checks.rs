@@ -60,7 +60,7 @@ enum Of {
 type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
-static CHECKS: [(Of, CheckFn); 32] = [
+static CHECKS: [(Of, CheckFn); 33] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -101,6 +101,7 @@ static CHECKS: [(Of, CheckFn); 32] = [
     }),
     (Of::OwnKubelet, |at| runtime_files::findings(at.root, &at.data_dir, at.effective)),
     (Of::Unit, |at| runtime_files::of_api_server(at.root, &at.data_dir, at.role, at.effective)),
+    (Of::Unit, |at| some(runtime_files::of_token(at.root, at.role, at.effective))),
     (Of::OwnKubelet, |at| some(network::flannel_interface(at.root, at.effective))),
     (Of::Unit, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),

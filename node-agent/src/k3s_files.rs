@@ -144,6 +144,7 @@ pub fn effective_without(
     effective.drop_ins = with_suffix(&config, ".d");
     effective.data_dir = effective.data_dir.or(start.data_dir);
     effective.node_name = effective.node_name.or(start.node_name);
+    effective.token_file = effective.token_file.or(start.token_file);
     effective.datastore = effective.datastore.or(start.datastore);
     effective.findings.append(&mut unreadable);
     // k3s parses the file whatever, and only its own containerd gets what is in it.

@@ -12,6 +12,7 @@ pub mod apiserver_files;
 pub mod files;
 pub mod flags;
 pub mod keys;
+pub mod token;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -65,6 +66,8 @@ pub struct Effective {
     pub flannel_backend: Option<Setting>,
     /// `private-registry`, the file of the registries.
     pub private_registry: Option<Setting>,
+    /// `token-file`, which counts before `token`.
+    pub token_file: Option<Setting>,
     /// `datastore-endpoint`.
     pub datastore: Option<DatastoreEndpoint>,
     /// `default-local-storage-path`, where local-path volumes are.
@@ -168,6 +171,7 @@ impl Effective {
                 "disable-apiserver" => self.disable_apiserver = value.as_str() == Some("true"),
                 "disable-apiserver-lb" => self.disable_apiserver_lb = value.as_str() == Some("true"),
                 "private-registry" => self.private_registry = setting(),
+                "token-file" => self.token_file = setting(),
                 "datastore-endpoint" => {
                     // What is no text is k3s' to refuse.
                     let value = single(value).unwrap_or_default();
@@ -208,6 +212,7 @@ impl Effective {
                 "flannel-iface" => self.flannel_iface = Some(setting()),
                 "flannel-backend" => self.flannel_backend = Some(setting()),
                 "private-registry" => self.private_registry = Some(setting()),
+                "token-file" => self.token_file = Some(setting()),
                 "datastore-endpoint" => {
                     self.datastore = Some(DatastoreEndpoint::of(&flag.value, flag.origin.clone()));
                 }

@@ -65,6 +65,8 @@ pub struct K3sStart {
     pub data_dir: Option<Setting>,
     /// The node's name of its environment, asked last too.
     pub node_name: Option<Setting>,
+    /// The file of the token, the same.
+    pub token_file: Option<Setting>,
     /// The datastore of its environment, asked last too.
     pub datastore: Option<DatastoreEndpoint>,
 }
@@ -92,9 +94,10 @@ pub fn start(units: &[TextFile], environment_files: &[TextFile]) -> K3sStart {
     let config_file =
         variable("K3S_CONFIG_FILE").or_else(by_flag).filter(|setting| !setting.value.is_empty());
     let (data_dir, node_name) = (variable("K3S_DATA_DIR"), variable("K3S_NODE_NAME"));
+    let token_file = variable("K3S_TOKEN_FILE");
     let datastore = variable("K3S_DATASTORE_ENDPOINT")
         .map(|Setting { value, origin }| DatastoreEndpoint::of(&value, origin));
-    K3sStart { flags, config_file, data_dir, node_name, datastore }
+    K3sStart { flags, config_file, data_dir, node_name, token_file, datastore }
 }
 
 /// The flags of the command that the unit starts, in order. `units` are the

@@ -1,11 +1,11 @@
 //! Files of the owner's for the kubelet, containerd and the API server: the templates, the drop-ins, and what
-//! `kubelet-arg` and `kube-apiserver-arg` name.
+//! `kubelet-arg`, `kube-apiserver-arg` and `token-file` name.
 
 use std::path::Path;
 
 use weaver_diagnostics::containerd_template::{self, DIRECTORY, FILES};
-use weaver_diagnostics::finding::Finding;
-use weaver_diagnostics::k3s_config::{Effective, apiserver_files, read_again};
+use weaver_diagnostics::finding::{Finding, Place};
+use weaver_diagnostics::k3s_config::{Effective, apiserver_files, read_again, token};
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::kubelet_config::{self, DROP_INS, OF_K3S};
 
@@ -82,9 +82,24 @@ pub fn of_api_server(root: &HostRoot, data_dir: &Path, role: Role, effective: &E
     missing.map(|(flag, file)| read_again(apiserver_files::missing(flag, &file))).collect()
 }
 
+/// What is wrong with the file of the token. A server takes any text as its own.
+pub fn of_token(root: &HostRoot, role: Role, effective: &Effective) -> Option<Finding> {
+    let named = effective.token_file.as_ref()?;
+    let path = Path::new(&named.value);
+    // What is below /run is made in each boot.
+    if !path.is_absolute() || path.starts_with("/run") {
+        return None;
+    }
+    match root.read(path) {
+        Ok(None) => Some(read_again(token::missing(named))),
+        Ok(Some(file)) if role == Role::Agent => token::refused(Place::file(file.path), &file.text),
+        Ok(Some(_)) | Err(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use weaver_diagnostics::finding::{Code, Place};
+    use weaver_diagnostics::finding::Code;
     use weaver_diagnostics::k3s_config::Setting;
 
     use super::*;
@@ -168,6 +183,27 @@ mod tests {
             let found = of(Role::Server);
             assert_eq!(found.len(), want, "{argument}: {found:?}");
             assert!(found.iter().all(|found| found.code == Code::K3sFileUnreadable), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn the_file_of_the_token() {
+        let files = [("/etc/rancher/k3s/short", "hunter2\n"), ("/etc/rancher/k3s/cut", "K10hunter2\n")];
+        let (_dir, root) = host(&files);
+        for (path, role, want) in [
+            ("/etc/rancher/k3s/short", Role::Agent, None),
+            ("/etc/rancher/k3s/cut", Role::Agent, Some(Code::K3sConfigWrongType)),
+            ("/etc/rancher/k3s/cut", Role::Server, None),
+            ("/etc/rancher/k3s/none", Role::Agent, Some(Code::K3sFileUnreadable)),
+            ("/etc/rancher/k3s/none", Role::Server, Some(Code::K3sFileUnreadable)),
+            ("/run/secrets/token", Role::Agent, None),
+            ("token", Role::Agent, None),
+        ] {
+            let token_file = Some(Setting { value: path.to_owned(), origin: Place::line("/c.yaml", 1) });
+            let effective = Effective { token_file, ..Effective::default() };
+            let found = of_token(&root, role, &effective);
+            assert_eq!(found.as_ref().map(|found| found.code), want, "{path} {role:?}: {found:?}");
+            assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
         }
     }
 

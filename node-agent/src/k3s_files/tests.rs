@@ -257,6 +257,25 @@ fn which_data_directory_the_unit_names() {
 }
 
 #[test]
+fn the_file_of_the_token_that_k3s_reads() {
+    for (unit, config, want) in [
+        ("Environment=K3S_TOKEN_FILE=/e", "", Some("/e")),
+        ("Environment=K3S_TOKEN_FILE=/e", "token-file: /f\n", Some("/f")),
+        (
+            "Environment=K3S_TOKEN_FILE=/e\nExecStart=k3s agent --token-file /g",
+            "token-file: /f\n",
+            Some("/g"),
+        ),
+        ("ExecStart=k3s agent", "token: hunter2\n", None),
+    ] {
+        let unit = format!("[Service]\n{unit}\n");
+        let effective = judged(&[("/k3s.service", &unit), (DEFAULT_CONFIG, config)]);
+        assert!(!format!("{effective:?}").contains("hunter2"));
+        assert_eq!(effective.token_file.map(|file| file.value).as_deref(), want, "{unit} {config}");
+    }
+}
+
+#[test]
 fn a_named_file_that_is_missing_keeps_k3s_from_starting() {
     let effective = judged(&[("/k3s.service", "[Service]\nExecStart=k3s server --config /none.yaml\n")]);
     let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };

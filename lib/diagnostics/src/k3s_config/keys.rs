@@ -39,10 +39,23 @@ pub fn lint(files: &[TextFile], given: &[Flag], role: Role) -> Vec<Finding> {
     });
     let mut findings: Vec<_> = judged.collect();
     findings.extend(doubles::lint(&entries, role));
+    findings.extend(refused_token(&entries, given, role));
     findings.extend(families(files, given, role));
     findings.extend(dns_outside(files, given, role));
     findings.extend(files.iter().filter_map(super::files::second_document));
     findings
+}
+
+/// A token of an agent that no server takes, where no other setting counts before it. A server takes any text as its
+/// own.
+fn refused_token(entries: &[ConfigKey<'_>], given: &[Flag], role: Role) -> Option<Finding> {
+    let entry = entries.iter().rfind(|entry| entry.plain() == "token").filter(|_| role == Role::Agent)?;
+    let is_replaced = entries.iter().any(|entry| entry.plain() == "token-file")
+        || given.iter().any(|flag| ["token", "t", "token-file"].contains(&flag.name.as_str()));
+    if is_replaced {
+        return None;
+    }
+    super::token::refused(entry.at(&entry.value), entry.value.as_str()?)
 }
 
 /// Addresses of pods of both families, and of services of one, or the reverse.

@@ -307,6 +307,31 @@ fn what_stops_k3s_is_a_failure_and_what_it_passes_over_is_none() {
 }
 
 #[test]
+fn a_token_of_an_agent_that_no_server_takes() {
+    use Role::{Agent, Server};
+    let flag = |name: &str| Flag {
+        name: name.to_owned(),
+        value: "/t".to_owned(),
+        origin: Place::line("/k3s-agent.service", 9),
+    };
+    for (role, text, flags, is_found) in [
+        (Agent, "token: K10hunter2\n", &[][..], true),
+        (Agent, "token: hunter2\n", &[], false),
+        (Agent, "token: K10hunter2\ntoken-file: /t\n", &[], false),
+        (Agent, "token: K10hunter2\n", &[flag("token-file")], false),
+        (Agent, "token: K10hunter2\n", &[flag("t")], false),
+        (Agent, "token-file: /t\n", &[], false),
+        (Server, "token: K10hunter2\n", &[], false),
+    ] {
+        let found = lint(&[TextFile::new("/c.yaml", text)], flags, role);
+        assert_eq!(found.len(), usize::from(is_found), "{text}: {found:?}");
+        assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
+        let start = "/c.yaml:1:8: the token begins with K10";
+        assert!(found.iter().all(|finding| finding.message.starts_with(start)), "{found:?}");
+    }
+}
+
+#[test]
 fn what_needs_a_newer_k3s() {
     let file = |text: &str| [TextFile::new("/c.yaml", text)];
     let newer = file("write-kubeconfig-name: pi\ntls-san: [pi]\n");
