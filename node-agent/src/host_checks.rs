@@ -103,7 +103,7 @@ static CHECKS: [(Of, CheckFn); 33] = [
     (Of::Unit, |at| runtime_files::of_api_server(at.root, &at.data_dir, at.role, at.effective)),
     (Of::Unit, |at| some(runtime_files::of_token(at.root, at.role, at.effective))),
     (Of::OwnKubelet, |at| some(network::flannel_interface(at.root, at.effective))),
-    (Of::Unit, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
+    (Of::Unit, |at| some(network::ports(at.root, at.role, at.effective, at.api_port).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),
 ];
 

@@ -12,6 +12,7 @@ use weaver_diagnostics::host::network::{
     missing_interface, ports_of_k3s,
 };
 use weaver_diagnostics::k3s_config::{self, Effective};
+use weaver_diagnostics::k3s_upgrade::Role;
 
 use crate::host_root::HostRoot;
 
@@ -99,11 +100,11 @@ fn is_usable(flags: u32) -> bool {
 }
 
 /// Which of k3s' ports are taken, and by which program.
-pub(crate) fn ports(root: &HostRoot, api_port: u16, has_kubelet: bool) -> K3sPorts {
+pub(crate) fn ports(root: &HostRoot, role: Role, effective: &Effective, api_port: u16) -> K3sPorts {
     let tables = [SOCKETS, SOCKETS_V6].iter().filter_map(|path| root.read_if_possible(path));
     let listening: Vec<(u16, u64)> =
         tables.flat_map(|table| table.text.lines().filter_map(listens).collect::<Vec<_>>()).collect();
-    let taken: Vec<_> = ports_of_k3s(api_port, has_kubelet)
+    let taken: Vec<_> = ports_of_k3s(role, effective, api_port)
         .into_iter()
         .filter_map(|port| {
             let (_, socket) = listening.iter().find(|(listening, _)| *listening == port)?;
@@ -286,7 +287,7 @@ mod tests {
         ] {
             let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
             let (_dir, root) = host(&files);
-            let read = ports(&root, 6443, true);
+            let read = ports(&root, Role::Server, &Effective::default(), 6443);
             let taken: Vec<_> = read.taken.iter().map(|taken| taken.port).collect();
             assert_eq!((taken, read.k3s_runs), (ports_taken, runs), "{files:?}");
         }
@@ -300,7 +301,7 @@ mod tests {
             ("/proc/812/fd/README", ""),
             ("/proc/99/comm", "sshd\n"),
         ]);
-        let held = || ports(&root, 6443, true).taken.remove(0).holder;
+        let held = || ports(&root, Role::Server, &Effective::default(), 6443).taken.remove(0).holder;
         assert_eq!(held(), None);
         symlink("socket:[11]", dir.path().join("proc/812/fd/7")).unwrap();
         assert_eq!(held().as_deref(), Some("nginx (process 812)"));

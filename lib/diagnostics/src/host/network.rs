@@ -1,6 +1,7 @@
 //! The network: is there a default route, are k3s' ports free, do two kinds of iptables rules mix?
 
 use crate::finding::{Code, Finding, Place, RESTART_K3S, Remedy, Severity};
+use crate::k3s_config::Effective;
 use crate::k3s_unit::Setting;
 use crate::k3s_upgrade::Role;
 
@@ -112,9 +113,17 @@ pub fn missing_interface(named: &Setting, there: &[String]) -> Option<Finding> {
 
 const KUBELET: u16 = 10_250;
 
-/// The ports that k3s listens on: the API server's, the one above it, and with a kubelet that one's.
-pub fn ports_of_k3s(api_port: u16, has_kubelet: bool) -> Vec<u16> {
-    [api_port, api_port.saturating_add(1)].into_iter().chain(has_kubelet.then_some(KUBELET)).collect()
+/// The ports that k3s listens on: of a server the API server's, and the one above it; of an agent its load balancer's,
+/// where it has one. With a kubelet that one's.
+pub fn ports_of_k3s(role: Role, effective: &Effective, api_port: u16) -> Vec<u16> {
+    let above = api_port.saturating_add(1);
+    let mut ports = match role {
+        Role::Server => vec![api_port, above],
+        Role::Agent if effective.disable_apiserver_lb => Vec::new(),
+        Role::Agent => vec![above],
+    };
+    ports.extend((!effective.disable_agent).then_some(KUBELET));
+    ports
 }
 
 /// A port of k3s on which something listens.
@@ -248,8 +257,18 @@ mod tests {
 
     #[test]
     fn ports_that_another_program_has() {
-        assert_eq!(ports_of_k3s(6443, true), [6443, 6444, 10_250]);
-        assert_eq!(ports_of_k3s(6443, false), [6443, 6444], "without a kubelet its port is anyone's");
+        let usual = Effective::default();
+        let no_kubelet = Effective { disable_agent: true, ..Effective::default() };
+        let no_balancer = Effective { disable_apiserver_lb: true, ..Effective::default() };
+        for (role, effective, want) in [
+            (Role::Server, &usual, &[6443, 6444, 10_250][..]),
+            (Role::Server, &no_kubelet, &[6443, 6444]),
+            (Role::Server, &no_balancer, &[6443, 6444, 10_250]),
+            (Role::Agent, &usual, &[6444, 10_250]),
+            (Role::Agent, &no_balancer, &[10_250]),
+        ] {
+            assert_eq!(ports_of_k3s(role, effective, 6443), want, "{role:?} {effective:?}");
+        }
         let taken = |port, holder: Option<&str>| TakenPort { port, holder: holder.map(Into::into) };
         for (taken, k3s_runs, want) in [
             (vec![], false, None),
