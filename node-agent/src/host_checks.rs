@@ -87,7 +87,7 @@ static CHECKS: [(Of, CheckFn); 33] = [
     (Of::Unit, |at| some(journal::finding::<RestoreRecord>(at.root))),
     (Of::Unit, |at| some(backup::schedule::schedule(at.root).and_then(|schedule| schedule.judge()))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
-    (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
+    (Of::Kubelet, |at| some(kernel::modules(at.root, at.effective).and_then(|modules| modules.judge()))),
     (Of::OwnKubelet, |at| {
         some(names::node_name(at.root, at.effective).and_then(|name| name.judge()).map(read_again))
     }),

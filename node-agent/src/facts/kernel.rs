@@ -11,6 +11,7 @@ use weaver_diagnostics::host::kernel::{
     CONTROLLERS, CgroupLayout, HYBRID_CONTROLLERS, Modules, NEEDED_MODULES, ROOT_TYPE,
 };
 use weaver_diagnostics::host::storage::MOUNTS;
+use weaver_diagnostics::k3s_config::Effective;
 use weaver_diagnostics::memory_cgroup::{CgroupFacts, Controller, PROC_CMDLINE};
 
 use super::mounts::Mounts;
@@ -85,8 +86,8 @@ pub(crate) fn cgroup_layout(root: &HostRoot, mounts: Option<&Mounts>) -> CgroupL
 /// Bytes that are read of a list of modules; that of Debian's kernel has 700 KB.
 const LONGEST: u64 = 8 * 1024 * 1024;
 
-/// The modules of the running kernel; `None` where they are not known.
-pub(crate) fn modules(root: &HostRoot) -> Option<Modules> {
+/// The modules of the running kernel that k3s needs; `None` where they are not known.
+pub(crate) fn modules(root: &HostRoot, effective: &Effective) -> Option<Modules> {
     let release = release(root)?;
     // Where there are no modules at all, the kernel has none, or systemd hides them: a unit with ProtectKernelModules=
     // sees an empty directory.
@@ -106,7 +107,10 @@ pub(crate) fn modules(root: &HostRoot) -> Option<Modules> {
         let is_loaded = loaded.lines().any(|line| line.split(' ').next() == Some(name));
         is_loaded || lists.iter().flatten().any(|list| list.contains(&file))
     };
-    let missing = NEEDED_MODULES.into_iter().filter(|name| !is_there(name)).collect();
+    let backend = effective.flannel_backend.as_ref().map_or("", |backend| backend.value.as_str());
+    // Only one of flannel's backends uses it, which is the usual one.
+    let is_needed = |name: &str| name != "vxlan" || ["", "vxlan"].contains(&backend);
+    let missing = NEEDED_MODULES.into_iter().filter(|name| is_needed(name) && !is_there(name)).collect();
     Some(Modules { release, missing: Some(missing) })
 }
 
@@ -120,6 +124,7 @@ fn read(root: &HostRoot, path: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::host_root::fixture::host;
+    use weaver_diagnostics::k3s_config::Setting;
 
     fn controller(files: &[(&str, &str)]) -> &'static str {
         let (_dir, root) = host(files);
@@ -191,7 +196,27 @@ mod tests {
             (vec![RELEASE, ("/lib/modules/6.12/other", "")], None),
         ] {
             let (_dir, root) = host(&files);
-            assert_eq!(modules(&root).map(|modules| modules.missing), want, "{files:?}");
+            let read = modules(&root, &Effective::default());
+            assert_eq!(read.map(|modules| modules.missing), want, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn the_module_of_a_backend_that_flannel_does_not_use_may_be_missing() {
+        let modules_dep = "kernel/fs/overlayfs/overlay.ko:\nkernel/net/bridge/br_netfilter.ko:\n";
+        let (_dir, root) = host(&[(OSRELEASE, "6.12\n"), ("/lib/modules/6.12/modules.dep", modules_dep)]);
+        for (backend, want) in [
+            (None, &["vxlan"][..]),
+            (Some("vxlan"), &["vxlan"]),
+            (Some("host-gw"), &[]),
+            (Some("wireguard-native"), &[]),
+            (Some("none"), &[]),
+        ] {
+            let flannel_backend = backend
+                .map(|name: &str| Setting { value: name.to_owned(), origin: Place::line("/c.yaml", 1) });
+            let effective = Effective { flannel_backend, ..Effective::default() };
+            let read = modules(&root, &effective).and_then(|modules| modules.missing);
+            assert_eq!(read.as_deref(), Some(want), "{backend:?}");
         }
     }
 
@@ -199,6 +224,6 @@ mod tests {
     fn modules_that_systemd_hides_are_not_known_to_be_gone() {
         let (dir, root) = host(&[(OSRELEASE, "6.12\n")]);
         std::fs::create_dir_all(dir.path().join("lib/modules")).unwrap();
-        assert_eq!(modules(&root), None);
+        assert_eq!(modules(&root, &Effective::default()), None);
     }
 }
