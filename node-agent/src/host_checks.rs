@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use weaver_diagnostics::{
-    finding::Finding,
+    finding::{Finding, Severity},
     host::{
         board::BoardMemory,
         storage::{RootSpace, Swap, not_mounted},
@@ -61,7 +61,7 @@ type CheckFn = fn(&CheckContext<'_>) -> Vec<Finding>;
 
 /// All checks before k3s starts, in the order of the report.
 static CHECKS: [(Of, CheckFn); 33] = [
-    (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
+    (Of::Any, memory_controller),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
     (Of::Any, |at| some(board::memory(at.root).and_then(BoardMemory::judge))),
@@ -106,6 +106,16 @@ static CHECKS: [(Of, CheckFn); 33] = [
     (Of::Unit, |at| some(network::ports(at.root, at.role, at.effective, at.api_port).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),
 ];
+
+/// What is wrong with the memory controller. k3s looks for it before it starts a kubelet, and without one starts all the
+/// same.
+fn memory_controller(at: &CheckContext<'_>) -> Vec<Finding> {
+    let mut findings = memory_cgroup::findings(&kernel::memory_cgroup(at.root));
+    if at.effective.disable_agent {
+        findings = findings.into_iter().map(|finding| finding.milder(Severity::Warn)).collect();
+    }
+    findings
+}
 
 /// The disk of k3s' data that fstab mounts, where it is not mounted.
 fn awaited_disk(at: &CheckContext<'_>) -> Option<Finding> {

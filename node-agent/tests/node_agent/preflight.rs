@@ -17,6 +17,15 @@ fn a_host_without_the_memory_controller_is_known_bad() {
 }
 
 #[test]
+fn a_server_without_a_kubelet_starts_without_the_memory_controller() {
+    let host = TestHost::raspberry_pi_without_memory("root=/dev/mmcblk0p2 rootwait\n")
+        .file(CONFIG, "disable-agent: true\n");
+    let verdict = host.preflight();
+    assert_eq!(verdict.code, 0);
+    verdict.finding("N-01").is("warn").seen_at(CONTROLLERS);
+}
+
+#[test]
 fn the_parameter_on_a_second_line_is_named_as_such() {
     let host = TestHost::raspberry_pi_without_memory("root=/dev/mmcblk0p2 rootwait\ncgroup_enable=memory\n");
     let verdict = host.preflight();
