@@ -39,11 +39,14 @@ const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 const SERVER_CA: &str = "server/tls/server-ca.crt";
 
 /// Whether the node joins a server, which serves no API, so there are no names to prove: as boot-config has
-/// noted; where it has not, by the unit that is there, since k3s' own installer may have made it an agent.
+/// noted; where it has not, by the unit that is there, since k3s' own installer may have made it an agent. Of both the
+/// one that systemd starts.
 pub fn role(root: &HostRoot) -> Role {
     let has = |role: Role| unit(root, role.unit()) == Some(UnitFile::Present);
+    let starts = |role: Role| is_started(root, role.unit());
+    let is_other = || !has(Role::Server) || starts(Role::Agent) && !starts(Role::Server);
     let is_noted = root.real(AGENT_ROLE).symlink_metadata().is_ok();
-    if is_noted || has(Role::Agent) && !has(Role::Server) { Role::Agent } else { Role::Server }
+    if is_noted || has(Role::Agent) && is_other() { Role::Agent } else { Role::Server }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +80,8 @@ pub(crate) enum K3sPresence {
 /// Whether k3s is in use here, or was configured to be.
 pub(crate) fn presence(root: &HostRoot) -> K3sPresence {
     let units = [Role::Server, Role::Agent].map(Role::unit);
-    let is_used = |name: &str| is_enabled(root, name) || runs(root, name);
-    let seen = units.map(|name| unit(root, name).map(|file| file == UnitFile::Present && is_used(name)));
+    let is_used = |name: &str, file: UnitFile| file == UnitFile::Present && is_started(root, name);
+    let seen = units.map(|name| unit(root, name).map(|file| is_used(name, file)));
     let others = ["/usr/local/bin/k3s", "/usr/bin/k3s", DEFAULT_CONFIG, DEFAULT_DATA_DIR];
     if seen.contains(&Some(true)) {
         K3sPresence::Used
@@ -89,6 +92,11 @@ pub(crate) fn presence(root: &HostRoot) -> K3sPresence {
     } else {
         K3sPresence::Absent
     }
+}
+
+/// Whether systemd starts a unit in each boot, or has started it in this one.
+fn is_started(root: &HostRoot, unit: &str) -> bool {
+    is_enabled(root, unit) || runs(root, unit)
 }
 
 /// Whether another unit, such as multi-user.target, has systemd start this one.

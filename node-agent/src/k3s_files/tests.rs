@@ -70,6 +70,24 @@ fn of_a_node_that_joins_the_other_unit_counts() {
 }
 
 #[test]
+fn of_two_units_the_one_that_systemd_starts_counts() {
+    let units = ["k3s.service", "k3s-agent.service"].map(|unit| format!("/etc/systemd/system/{unit}"));
+    for (wanted, want) in [
+        (&[][..], Role::Server),
+        (&["k3s.service"], Role::Server),
+        // A server that was made an agent, its own unit disabled.
+        (&["k3s-agent.service"], Role::Agent),
+        (&["k3s.service", "k3s-agent.service"], Role::Server),
+    ] {
+        let wants = wanted.iter().map(|unit| format!("/etc/systemd/system/multi-user.target.wants/{unit}"));
+        let paths: Vec<_> = units.iter().cloned().chain(wants).collect();
+        let files: Vec<_> = paths.iter().map(|path| (path.as_str(), "")).collect();
+        let (_dir, root) = host(&files);
+        assert_eq!(role(&root), want, "{wanted:?}");
+    }
+}
+
+#[test]
 fn the_units_of_the_card_name_files_that_are_read() {
     for (unit, text) in [
         ("k3s", include_str!("../../../systemd/k3s.service")),
