@@ -48,7 +48,7 @@ pub struct HostArgs {
     /// API server [default: 127.0.0.1 and the configured https-listen-port, else 6443].
     #[arg(long, value_name = "IP:PORT")]
     pub api_address: Option<SocketAddr>,
-    /// Cluster: auto, k3s, k3d or k3d:CLUSTER; auto uses k3s if it is installed, otherwise the only k3d cluster.
+    /// Cluster: auto, k3s, k3d or k3d:CLUSTER; auto uses k3s if it is in use, otherwise the only k3d cluster.
     #[arg(long, env = "WEAVER_CLUSTER", value_name = "CLUSTER", default_value = "auto")]
     pub cluster: ClusterChoice,
     /// Name that a k3d cluster must serve, besides those it was created with (repeatable).
