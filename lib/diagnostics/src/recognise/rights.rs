@@ -3,6 +3,12 @@
 use super::details::{Details, after, is_built_in, is_name, is_plain};
 use crate::finding::{K3S_STATUS, Remedy};
 
+/// The account of Config Weaver's own operator.
+const OPERATOR: &str = "weaver-operator";
+
+/// Where tokens of a ServiceAccount are asked for.
+const TOKENS: &str = "serviceaccounts/token";
+
 /// Namespace and name of the ServiceAccount that was refused.
 fn account(line: &str) -> Option<(&str, &str)> {
     let user = after(line, "system:serviceaccount:", &['"', ' ', '\''])?;
@@ -43,6 +49,15 @@ impl<'a> AbsentRole<'a> {
 /// What may be granted by a line: who may `bind`, `escalate` or `impersonate` has all rights.
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
+/// The object that a refusal names, where the right can be given for it alone. Who may have the tokens of all accounts
+/// of a namespace has all of their rights.
+fn one_object<'a>(line: &'a str, verb: &str, resource: &str, of_group: &str) -> Option<&'a str> {
+    let kind = resource.split('/').next().unwrap_or(resource);
+    after(line, &format!("{kind}{of_group} \""), &['"'])
+        .filter(|one| line.contains("is forbidden") && is_name(one))
+        .filter(|_| resource == TOKENS || ["get", "update", "patch", "delete"].contains(&verb))
+}
+
 pub(super) fn missing(line: &str) -> Option<Details> {
     // Who may not watch lists instead, and complains again where it may not do that either.
     if line.contains("falling back to the standard LIST semantics") {
@@ -73,14 +88,15 @@ pub(super) fn missing(line: &str) -> Option<Details> {
     if !are_names || !is_resource || !VERBS.contains(&verb) {
         return Some(details);
     }
+    let one = one_object(line, verb, resource, &of_group);
+    if resource == TOKENS && one.is_none() {
+        return Some(details);
+    }
+    let one = one.map_or_else(String::new, |one| format!(" --resource-name={one}"));
     // `resource.group/subresource`, as kubectl takes it.
     let (kind, rest) =
         resource.split_once('/').map_or((resource, String::new()), |(kind, sub)| (kind, format!("/{sub}")));
     let name = format!("{account}-{verb}-{kind}");
-    let one = after(line, &format!("{kind}{of_group} \""), &['"'])
-        .filter(|one| line.contains("is forbidden") && is_name(one))
-        .filter(|_| ["get", "update", "patch", "delete"].contains(&verb))
-        .map_or_else(String::new, |one| format!(" --resource-name={one}"));
     let of = format!("--verb={verb} --resource={kind}{of_group}{rest}{one}");
     let to = format!("--serviceaccount={namespace}:{account}");
     let remedy =
@@ -185,6 +201,10 @@ pub(super) fn no_account_for_token(line: &str) -> Option<Details> {
 pub(super) fn minting(line: &str) -> Option<Details> {
     // A kubelet asks for the tokens of its own pods, and again where the API server has not seen yet that they are its own.
     if line.contains("User \"system:node:") || line.contains("User \\\"system:node:") {
+        return None;
+    }
+    // Any other program gets the right itself, as one to anything else. cert-manager#7112
+    if account(line).is_some_and(|(_, account)| account != OPERATOR) {
         return None;
     }
     let wanted = after(line, "serviceaccounts \"", &['"']);

@@ -196,6 +196,18 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "local-path",
     ),
     (";; connection timed out; no servers could be reached", "app=kube-dns", "/etc/hosts"),
+    // The thirteenth try: who asks for a token, what a pod and the kubeconfig of Rancher trust, which module it is, and
+    // whose node was renamed. cert-manager#7112, k3s#104, dashboard#13041, k3s#11166, k3os#718, k3s#103.
+    (
+        r#"serviceaccounts "dns" is forbidden: User "system:serviceaccount:cert-manager:cert-manager" cannot create resource "serviceaccounts/token" in API group "" in the namespace "team""#,
+        "--resource=serviceaccounts/token --resource-name=dns",
+        "weaver tenant",
+    ),
+    (
+        r#"serviceaccounts is forbidden: User "system:serviceaccount:team:sync" cannot create resource "serviceaccounts/token" in API group "" in the namespace "team""#,
+        "weaver sync explain",
+        "kubectl create",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
