@@ -183,6 +183,16 @@ fn finding(code: Code, details: Details, place: Place, line: &str) -> Finding {
     }
 }
 
+/// What begins with a quote behind further backslashes: each log that repeats a line of another one escapes its quotes
+/// once more, as Ansible does with the API server's answer. kiali#2003
+fn escaped_quote(rest: &[u8]) -> Option<&[u8]> {
+    /// A line of nothing but backslashes is read once, and not once for each of them.
+    const DEEPEST: usize = 8;
+    let depth = rest.iter().take(DEEPEST).position(|&byte| byte != b'\\')?;
+    let rest = &rest[depth..];
+    rest.starts_with(b"\"").then_some(rest)
+}
+
 /// Without terminal sequences, and with the quotes of a log's fields unescaped.
 fn plain(line: &[u8]) -> Cow<'_, [u8]> {
     const ESCAPE: u8 = 0x1b;
@@ -197,10 +207,12 @@ fn plain(line: &[u8]) -> Cow<'_, [u8]> {
                 let end = sequence.iter().position(u8::is_ascii_alphabetic);
                 end.map_or(&[][..], |end| &sequence[end + 1..])
             }
-            (b'\\', [b'"', ..]) => after,
             (special, _) => {
-                plain.push(special);
-                after
+                let quote = escaped_quote(after).filter(|_| special == b'\\');
+                if quote.is_none() {
+                    plain.push(special);
+                }
+                quote.unwrap_or(after)
             }
         };
         let Some(next) = memchr2(b'\\', ESCAPE, rest) else { break };

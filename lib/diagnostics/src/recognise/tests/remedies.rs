@@ -278,3 +278,17 @@ fn who_lacks_the_rights_of_a_role_is_said_to_make_it_or_to_bind_it() {
         assert!(message.contains(want), "{line}: {message}");
     }
 }
+
+/// Ansible repeats the API server's answer in a text of its own, and so its quotes are escaped twice. kiali#2003
+#[test]
+fn quotes_that_are_escaped_more_than_once_end_a_name() {
+    for escape in ["", r"\", r"\\\"] {
+        let line = r#"secrets is forbidden: User "system:serviceaccount:team:ci" cannot create resource "secrets" in API group "" in the namespace "team""#;
+        let finding = judge(&line.replace('"', &format!("{escape}\""))).unwrap();
+        assert_eq!(
+            finding.message, "ServiceAccount team/ci may not create secrets in namespace team",
+            "{escape}"
+        );
+        assert!(finding.remedy.unwrap().commands[0].starts_with("kubectl create role "), "{escape}");
+    }
+}
