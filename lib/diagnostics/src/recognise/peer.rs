@@ -160,6 +160,14 @@ pub(super) fn asks_by_k3s(line: &str) -> bool {
     urls(line).any(|(host, _)| ["127.0.0.1:6444", "localhost:6444", "[::1]:6444"].contains(&host))
 }
 
+/// Does a pod ask for the API server, by the Service `kubernetes`? Outside it has another address, or another port.
+pub(super) fn asks_from_a_pod(line: &str) -> bool {
+    urls(line).any(|(host, _)| {
+        let (name, port) = host.split_once(':').unwrap_or((host, "443"));
+        port == "443" && name != "kubernetes" && is_of_kubernetes(name)
+    })
+}
+
 /// Does the line tell of the API server, and not of any server?
 pub(super) fn asks_the_api_server(line: &str) -> bool {
     peer(line) == Peer::ApiServer

@@ -298,6 +298,12 @@ pub(super) fn untrusted(line: &str) -> Option<Details> {
     if peer::asks_nowhere(line) {
         return None;
     }
+    if peer::asks_from_a_pod(line) {
+        return Some(certificate_for_a_pod());
+    }
+    if line.contains("/k8s/clusters/") {
+        return Some(certificate_of_rancher());
+    }
     match peer::peer(line) {
         Peer::ApiServer => Some(Details::default()),
         Peer::Other => None,
@@ -325,6 +331,32 @@ fn certificate_for_k3s() -> Details {
         .command("sudo cat /var/lib/rancher/k3s/server/node-token")
         .command(VERIFY)
         .command(RESTART_K3S)
+}
+
+/// A pod has no kubeconfig: it is given the CA in a ConfigMap. k3s#104
+fn certificate_for_a_pod() -> Details {
+    Details::message("a pod does not trust the API server: the certificate is not of the CA that the pod was given")
+        .advice(
+            "many programs read the CA at their start: delete the pod, so that another one starts. If that does not help, compare \
+             the two CAs. If they differ, k3s does not renew the ConfigMap: see its log. If they are the same, something else \
+             answers at this address, as a rule of the firewall for port 443",
+        )
+        .command("kubectl delete pod -n NAMESPACE POD")
+        .command(
+            "kubectl -n kube-system get configmap kube-root-ca.crt -o jsonpath='{.data.ca\\.crt}' | openssl x509 -noout \
+             -fingerprint",
+        )
+        .command("sudo openssl x509 -noout -fingerprint -in /var/lib/rancher/k3s/server/tls/server-ca.crt")
+}
+
+/// Rancher stands between kubectl and the clusters that it manages. rancher/dashboard#13041
+fn certificate_of_rancher() -> Details {
+    Details::message("the client does not trust the certificate of Rancher, through which this kubeconfig reaches the cluster")
+        .advice(
+            "download the kubeconfig again in Rancher, which puts its CA into it; or use a kubeconfig of the cluster itself, which \
+             needs no Rancher",
+        )
+        .command("kubectl config view --minify")
 }
 
 /// Of the files of a server.

@@ -208,6 +208,16 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "weaver sync explain",
         "kubectl create",
     ),
+    (
+        "Failed to list *v1.Namespace: Get https://10.43.0.1:443/api/v1/namespaces?limit=500: x509: certificate signed by unknown authority",
+        "kube-root-ca.crt",
+        "kubeconfig export",
+    ),
+    (
+        r#"Unable to connect to the server: Get "https://rancher.example/k8s/clusters/c-m-1/api": x509: certificate signed by unknown authority"#,
+        "in Rancher",
+        "kubeconfig export",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
@@ -290,5 +300,25 @@ fn quotes_that_are_escaped_more_than_once_end_a_name() {
             "{escape}"
         );
         assert!(finding.remedy.unwrap().commands[0].starts_with("kubectl create role "), "{escape}");
+    }
+}
+
+/// A Service of the cluster is asked by a pod, and other addresses by others.
+#[test]
+fn only_a_pod_is_to_be_started_again_for_the_ca_of_the_cluster() {
+    for (server, of_a_pod) in [
+        ("10.43.0.1:443", true),
+        ("10.96.0.1", true),
+        ("kubernetes.default.svc", true),
+        ("10.43.0.1:6443", false),
+        ("kubernetes:6443", false),
+        ("kubernetes", false),
+        ("pi:6443", false),
+    ] {
+        let line =
+            format!(r#"Get "https://{server}/api/v1/nodes": x509: certificate signed by unknown authority"#);
+        let remedy = judge(&line).unwrap().remedy.unwrap();
+        let deletes = remedy.commands.iter().any(|command| command.contains("delete pod"));
+        assert_eq!(deletes, of_a_pod, "{server}");
     }
 }
