@@ -154,12 +154,26 @@ fn vxlan_missing() -> Details {
 
 /// Flannel without a word of what is not supported, and the devices of pods.
 pub(super) fn flannel(line: &str) -> Option<Details> {
+    // k3s#11166
+    if line.contains("could not create wireguard interface") {
+        return Some(
+            Details::message("the kernel cannot create a wireguard device, which `flannel-backend: wireguard-native` needs")
+                .advice(
+                    "load its module. If it is not there, reboot after an upgrade of the kernel; Linux before 5.6 has none, and \
+                     needs a package of the distribution or another backend, on all nodes alike",
+                )
+                .command("sudo modprobe wireguard")
+                .command("sudo reboot"),
+        );
+    }
     if line.contains("flannel exited: ") || line.contains("Error registering network: ") {
         return Some(vxlan_missing());
     }
-    let is_of_pods = line.contains("failed to make veth pair") || line.contains("could not add \"cni0\"");
+    // The last is Docker's, of a container. k3d#644
+    let is_of_pods =
+        has_any(line, &["failed to make veth pair", "could not add \"cni0\"", ") pair interfaces: "]);
     is_of_pods.then(|| {
-        Details::message("the kernel cannot create the devices that connect pods: their modules are missing")
+        Details::message("the kernel cannot create the devices that connect pods and containers: their modules are missing")
             .advice("reboot if the kernel was upgraded: the modules of the running one were removed")
             .command("sudo reboot")
     })

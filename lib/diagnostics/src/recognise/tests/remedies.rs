@@ -218,6 +218,11 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "in Rancher",
         "kubeconfig export",
     ),
+    (
+        r#"level=error msg="flannel exited: failed to register flannel network: could not create wireguard interface: operation not supported""#,
+        "sudo modprobe wireguard",
+        "linux-modules-extra",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
