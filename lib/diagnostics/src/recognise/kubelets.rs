@@ -1,5 +1,7 @@
 //! What the API server says of a kubelet that it asks for logs, or for a command in a container, and does not reach.
 
+use std::net::IpAddr;
+
 use super::details::{Details, after, has_any, is_name};
 use super::tls::NameMismatch;
 use crate::finding::{K3S_STATUS_ANYWHERE, RESTART_K3S, Remedy};
@@ -132,6 +134,9 @@ pub(super) fn client_refused(line: &str) -> Option<Details> {
 /// The kubelet's certificate has the addresses that its node had when k3s started there.
 pub(super) fn other_name(line: &str) -> Option<Details> {
     let used = NameMismatch::read(line)?.used?;
+    if used.parse::<IpAddr>().is_err() {
+        return Some(other_host_name(&used));
+    }
     let message = format!("the certificate of the kubelet at {used} does not have this address");
     Some(
         Details::message(message)
@@ -143,6 +148,38 @@ pub(super) fn other_name(line: &str) -> Option<Details> {
             .command("# on that node:")
             .command(RESTART_AGENT),
     )
+}
+
+/// A host that was renamed has two Nodes, of which the old one leads to it. k3os#718
+fn other_host_name(used: &str) -> Details {
+    Details::message(format!("the certificate of the kubelet at {used} does not have this name"))
+        .advice(
+            "its machine got another name since, and the Node of the old one is left, or two machines have one name. Compare. If \
+             the old one is left, copy what you need from its local volumes, and delete it",
+        )
+        .command("kubectl get nodes -o wide")
+        .command("kubectl get pods,pv -A -o wide")
+        .command("kubectl delete node OLD")
+}
+
+/// The server's end of the connection that each agent keeps to it, by rancher/remotedialer. k3s#519
+pub(super) fn no_session(line: &str) -> Option<Details> {
+    let name = after(line, "failed to find Session for client ", &[' ', '"', '\'', ',', '\n'])?;
+    // Rancher has such connections to other programs.
+    has_any(line, &[PORT, "dialing backend"]).then(|| {
+        let details = Details::message(format!("the server has no connection to the agent on {name}"))
+            .advice(
+                "k3s on that node connects to each server at port 6443: see that it runs, that the node has its name and address \
+                 still, and that it reaches the address that the servers advertise",
+            )
+            .command("kubectl get nodes -o wide")
+            .command("kubectl get endpoints kubernetes")
+            .command("# on that node:")
+            .command(K3S_STATUS_ANYWHERE)
+            .command("weaver explain --journal k3s-agent");
+        // The API server's own log has it while a node starts, too.
+        if line.contains(".go:") { details.hint() } else { details }
+    })
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         judged("error dialing backend: ", kubelets::unreachable),
         judged(":10250/containerlogs/", kubelets::unreachable),
         judged("proxy error from ", kubelets::unreachable),
+        judged("failed to find session for client", kubelets::no_session),
         insistent(":10250/metrics/resource", 3, kubelets::not_scraped),
         insistent(":10250/stats/summary", 3, kubelets::not_scraped),
     ]),

@@ -223,6 +223,11 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "sudo modprobe wireguard",
         "linux-modules-extra",
     ),
+    (
+        "error dialing backend: x509: certificate is valid for pi, localhost, not raspi",
+        "delete node OLD",
+        "restart",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
