@@ -25,6 +25,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         says("directory watch: no space left on device"),
         says("directory watch: too many open files"),
         judged("inotify_add_watch", host::watches),
+        judged("failed to watch file ", host::watches),
         says("user limit of inotify instances reached"),
         says("inotify_init: too many open files"),
         says("failed to create inotify object: too many open files"),
