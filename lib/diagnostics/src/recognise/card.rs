@@ -250,8 +250,28 @@ fn is_slot_of_card(line: &str, context: &LogContext) -> bool {
         .is_some_and(|slot| line.contains(&format!("{slot}: ")) && context.slots().has_card(slot))
 }
 
+/// What the kernel's driver says of commands alone: it sends them to a slot without a card, too, to find one.
+pub(crate) const COMMAND_UNANSWERED: &str = "Timeout waiting for hardware cmd interrupt";
+
 pub(super) fn timeout(line: &str, context: &LogContext) -> Option<Details> {
-    is_slot_of_card(line, context).then(Details::default)
+    is_slot_of_card(line, context).then(|| {
+        let is_in_doubt =
+            |slot: &&str| line.contains(COMMAND_UNANSWERED) && !context.slots().knows_card(slot);
+        disks::device(line).filter(is_in_doubt).map_or_else(Details::default, perhaps_empty)
+    })
+}
+
+/// A board that starts from another disk. raspberrypi/linux#2392 and #3092, raspberrypi/firmware#1556
+fn perhaps_empty(slot: &str) -> Details {
+    Details::message(format!("the slot {slot} does not answer: there is no card in it, or its card fails"))
+        .advice(
+            "of a board that runs without a card this is no fault: the parameter below has the kernel look for one at its start \
+             only. If there is a card, save the state of k3s to another disk and replace it",
+        )
+        .command("lsblk -o NAME,TRAN,MOUNTPOINTS")
+        .command("# in config.txt: dtparam=sd_poll_once")
+        .command("sudo weaver node backup /mnt/usb --volumes")
+        .hint()
 }
 
 pub(super) fn reset_unfinished(line: &str, context: &LogContext) -> Option<Details> {

@@ -68,6 +68,7 @@ use crate::tokens::without_secrets;
 use details::Details;
 use wording::Wording;
 
+pub(crate) use card::COMMAND_UNANSWERED;
 pub use context::LogContext;
 pub(crate) use disks::{Disks, RESETS, device, is_number, whole};
 pub(crate) use host::blocked_task;

@@ -44,7 +44,12 @@ impl Slots {
 
     /// Whether a card is in this slot. Without the lines of the start it is taken to be in the first one.
     pub(super) fn has_card(&self, slot: &str) -> bool {
-        self.may_be_card(slot) && (self.cards.contains_key(slot) || slot == "mmc0")
+        self.may_be_card(slot) && (self.knows_card(slot) || slot == "mmc0")
+    }
+
+    /// Whether the kernel found a card in this slot, and nothing has to be assumed.
+    pub(crate) fn knows_card(&self, slot: &str) -> bool {
+        self.cards.contains_key(slot)
     }
 
     /// The card in a slot; what is no slot is its own name.

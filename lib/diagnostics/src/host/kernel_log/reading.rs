@@ -4,7 +4,8 @@
 use super::trouble::KernelProblem;
 use crate::finding::Code;
 use crate::recognise::{
-    Disks, Slots, blocked_task, device, is_below_one_pod, is_below_pods, is_number, segments, whole,
+    COMMAND_UNANSWERED, Disks, Slots, blocked_task, device, is_below_one_pod, is_below_pods, is_number,
+    segments, whole,
 };
 
 /// A trouble and whom it befell, of a line that the recogniser takes for `code`.
@@ -58,7 +59,8 @@ fn storage(text: &str, slots: &Slots, disks: &Disks) -> Option<(KernelProblem, S
     }
     // A Pi's controller of the card does not name the slot.
     let device = if text.starts_with("sdhost-bcm2835 ") { "mmc0" } else { device(text)? };
-    if !slots.may_be_card(device) {
+    // A slot in which the kernel found no card has none.
+    if !slots.may_be_card(device) || text.contains(COMMAND_UNANSWERED) && !slots.knows_card(device) {
         return None;
     }
     let lower = text.to_ascii_lowercase();

@@ -76,6 +76,13 @@ fn nothing_is_said_of_a_healthy_boot() {
     assert_eq!(found(&log, 60), []);
 }
 
+/// A board that starts from a USB disk, whose slot is empty. raspberrypi/firmware#1556
+#[test]
+fn a_slot_that_never_had_a_card_is_not_said_to_have_one_that_fails() {
+    let log = read(&["mmc0: Timeout waiting for hardware cmd interrupt."; 3]);
+    assert_eq!(found(&log, 60), []);
+}
+
 /// A code, a severity, and words of the message.
 type Want = (&'static str, Severity, &'static str);
 
@@ -88,6 +95,10 @@ const STORAGE: &[(&[&str], &[Want])] = &[
         &[("H-07", WARN, "the card mmcblk0 did not answer the kernel in time")],
     ),
     (&["mmc1: Timeout waiting for hardware interrupt."], &[]),
+    (
+        &["mmc0: Timeout waiting for hardware cmd interrupt."],
+        &[("H-07", WARN, "the card mmcblk0 did not answer the kernel in time")],
+    ),
     (
         &[
             "mmcblk0: error -110 transferring data, sector 311382, nr 8, cmd response 0x900, card status 0xc00",
