@@ -18,7 +18,18 @@ pub(super) fn not_executable(line: &str) -> Option<Details> {
     if line.contains("docker info: {") || modules::refused(line).is_some() {
         return None;
     }
-    Some(of_a_host(line).map_or_else(Details::default, built_for_another))
+    Some(of_a_host(line).map_or_else(of_a_container, built_for_another))
+}
+
+/// An image for another processor; or what the kernel takes for no program, where the image is for this one. runc#1773
+fn of_a_container() -> Details {
+    Details::default()
+        .advice(
+            "choose an image, a tag or a download for linux/arm64, or build one. If the image is for this processor, what it \
+             starts is a script without `#!` in its first line, or a file that was not written completely",
+        )
+        .command("skopeo inspect --raw docker://IMAGE:TAG")
+        .command("docker buildx build --platform linux/arm64 --push -t IMAGE:TAG .")
 }
 
 /// The program that a shell, systemd, sudo or another program was to start, by itself and not as that of a container.
@@ -146,7 +157,7 @@ mod tests {
             ("standard_init_linux.go:228: exec user process caused: exec format error", None),
         ] {
             let remedy = not_executable(line).unwrap().remedy;
-            let command = remedy.map(|remedy| remedy.commands[2].to_string());
+            let command = remedy.and_then(|remedy| remedy.commands.get(2).map(ToString::to_string));
             assert_eq!(command, want.map(|program| format!("file -L {program}")), "{line}");
         }
         assert_eq!(not_executable("modprobe: ERROR: could not insert '88x2bu': Exec format error"), None);

@@ -228,6 +228,11 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "delete node OLD",
         "restart",
     ),
+    (
+        r#"standard_init_linux.go:195: exec user process caused "exec format error""#,
+        "a script without `#!`",
+        "uname",
+    ),
     // A server that was in another cluster, and one that is restored.
     (
         r#"level=fatal msg="/var/lib/rancher/k3s/server/cred/passwd newer than datastore and could cause a cluster outage. Remove the file(s) from disk and restart to be recreated from datastore.""#,
