@@ -221,6 +221,22 @@ pub(super) fn no_root(_: &str) -> Details {
     .hint()
 }
 
+/// The kernel that mounted its root file system, and finds nothing to start on it, or whose first program ended.
+/// astroberry-server#22, raspberrypi/linux#3522
+pub(super) fn no_init(_: &str) -> Details {
+    Details::message(
+        "the board does not start: what runs first on its root file system is missing, damaged or of another system",
+    )
+    .advice(
+        "put the card into another computer and check its second partition: write the card again if it was not written \
+         completely, or if files are missing, and replace it if errors come back. `init=` in cmdline.txt, where it is set, has to \
+         name a program that is there",
+    )
+    .command("grep -o 'init=[^ ]*' /media/*/bootfs/cmdline.txt")
+    .command("# with the second partition of the card, not mounted: sudo fsck -f /dev/DEVICE")
+    .hint()
+}
+
 /// The initramfs, as it says so and as it is typed from a screen. rpi-clone#121, rpi-img-builder#33
 pub(super) fn root_absent(line: &str) -> Option<Details> {
     line.contains("does not exist").then(|| no_root(line))

@@ -92,6 +92,21 @@ pub(super) fn address_taken(line: &str) -> Option<Details> {
     })
 }
 
+/// The containers of a cluster have its network by an ID, which `docker network prune` removes while they are stopped.
+/// unikubehq/cli#281
+pub(super) fn network_gone(line: &str) -> Option<Details> {
+    (line.contains("k3d-") && line.contains(" not found")).then(|| {
+        Details::message("a node of k3d does not start: the network of its cluster was removed")
+            .advice(
+                "the containers want that very network, and no new one of its name: copy the data that you need out of them, and \
+                 create the cluster again",
+            )
+            .command("docker network ls --filter label=app=k3d")
+            .command("docker cp k3d-CLUSTER-server-0:/var/lib/rancher/k3s DIRECTORY")
+            .command("k3d cluster delete CLUSTER   # deletes everything in it")
+    })
+}
+
 /// A user has the controllers that systemd hands down to it, which are memory and pids. k3d#1082
 pub(super) fn delegation() -> Remedy {
     Remedy::new(

@@ -1,7 +1,7 @@
 //! Whose memory ran out: the board's, or that of a cgroup with a limit of its own.
 
 use super::context::LogContext;
-use super::details::{Details, after, is_plain};
+use super::details::{Details, after, has_any, is_plain};
 use super::kill::{Constraint, OF_CONTAINER, limited};
 
 fn killed_for_memory(who: &str) -> Details {
@@ -21,6 +21,16 @@ fn killed_at_limit(who: &str, limited: &str) -> Details {
         .command("kubectl get pods -A")
         .command("kubectl top pods -A --containers")
         .command("kubectl describe pod -n NAMESPACE POD")
+}
+
+/// A program that gets no memory to start another one, in the words of Go and of shells. kubernetes#10793
+pub(super) fn no_fork(line: &str) -> Option<Details> {
+    has_any(line, &["fork/exec ", "fork: "]).then(|| {
+        Details::message("the kernel has no memory for another program")
+            .advice("find out what uses the memory; run less on this board, and restart what has grown")
+            .command("free -m")
+            .command("kubectl top pods -A --sort-by=memory")
+    })
 }
 
 /// The kernel's summary of a kill.

@@ -132,8 +132,61 @@ pub(super) fn without_iscsi(_: &str) -> Details {
         .command("sudo systemctl enable --now iscsid")
 }
 
+/// open-iscsi's own word, which Longhorn and other drivers repeat. longhorn#1698
+pub(super) fn iscsid_off(line: &str) -> Option<Details> {
+    line.contains("iscsiadm").then(|| {
+        Details::message("a volume is not attached: iscsid does not run on the node")
+            .advice("install it where it is missing, and start it on each node; the volume follows by itself")
+            .command("sudo apt-get install open-iscsi")
+            .command("sudo systemctl enable --now iscsid")
+            .command("sudo cat /etc/iscsi/initiatorname.iscsi")
+    })
+}
+
+/// The controller of volumes, of a driver that does not answer, in two wordings of Kubernetes'
+/// `pkg/volume/csi/csi_attacher.go`. longhorn#2319
+pub(super) fn not_attached(line: &str) -> Option<Details> {
+    let driver = after(line, "external-attacher of ", &[' ']).filter(|driver| is_name(driver));
+    let whose = driver.map_or_else(String::new, |driver| format!(": its driver {driver} does not answer"));
+    line.contains("AttachVolume.").then(|| {
+        Details::message(format!("a volume is not attached in time{whose}"))
+            .advice(
+                "see that the pods of the driver run, on the node of the pod too, and what they say of the volume. Where the driver \
+                 was removed, the volume waits for it",
+            )
+            .command("kubectl get csinodes")
+            .command("kubectl get volumeattachments")
+            .command("kubectl get pods -A -o wide | grep -iE 'csi|longhorn'")
+    })
+}
+
 pub(super) fn nfs_fails(line: &str) -> Option<Details> {
-    let what = after(line, "mount.nfs: ", &['\n']).filter(|_| is_of_a_mount(line))?;
+    nfs_failed(after(line, "mount.nfs: ", &['\n']).filter(|_| is_of_a_mount(line))?)
+}
+
+/// busybox, which the nodes of k3d have for it. k3s#103, k3d#1109
+pub(super) fn busybox_nfs_fails(line: &str) -> Option<Details> {
+    let (_, why) = line.split_once("mount: mounting ")?.1.split_once(" failed: ")?;
+    if !line.contains("kubernetes.io~nfs/") {
+        return None;
+    }
+    if !why.contains("Connection refused") {
+        return nfs_failed(why);
+    }
+    Some(
+        Details::message("a node without an NFS client of its own, as those of k3d, does not mount a volume")
+            .advice(
+                "NFS 3 asks the node for locks, which nothing there has: name `nfsvers=4` or `nolock` in `mountOptions` of the \
+                 volume or of its StorageClass. If that is there, check that the server is on and lets the node in on TCP port \
+                 2049",
+            )
+            .command("kubectl get pv -o yaml | grep -A3 mountOptions")
+            .command("# on the server:")
+            .command("sudo exportfs -v"),
+    )
+}
+
+fn nfs_failed(what: &str) -> Option<Details> {
     let says = |words: &[&str]| words.iter().any(|words| what.contains(words));
     let (message, explain) = if says(&["timed out", "No route to host", "Connection refused"]) {
         (
@@ -149,6 +202,12 @@ pub(super) fn nfs_fails(line: &str) -> Option<Details> {
         (
             "the NFS server does not have the directory of a volume",
             "compare the path of the volume with the directories that the server exports",
+        )
+    } else if says(&["Stale file handle"]) {
+        (
+            "the NFS server has another directory than the one that the node has mounted",
+            "delete the pod, so that a node mounts the volume again; if it comes back, the file system behind the export was made \
+             again: export it again on the server",
         )
     } else if says(&["Protocol not supported", "transport protocol is not supported"]) {
         (

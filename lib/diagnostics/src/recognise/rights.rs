@@ -113,6 +113,20 @@ pub(super) fn missing(line: &str) -> Option<Details> {
     }))
 }
 
+/// The client library in C#, which prints the answer only where its program does. kubernetes-reflector#333
+pub(super) fn of_csharp(line: &str) -> Option<Details> {
+    line.contains("k8s.Autorest.HttpOperationException").then(|| {
+        Details::message("the API server refuses a program a right, and this line does not say which")
+            .advice(
+                "apply the manifest or the chart of that program again, with its roles; the lines around this one have the object \
+                 that it was at. The first command lists what its account may do",
+            )
+            .command("kubectl auth can-i --list --as=system:serviceaccount:NAMESPACE:ACCOUNT -n NAMESPACE")
+            .command("kubectl get rolebindings,clusterrolebindings -A -o wide | grep ACCOUNT")
+            .hint()
+    })
+}
+
 /// A role of rights that its author does not have, in the words of today and of before 1.12. goauthentik/helm#292,
 /// cert-manager#364
 pub(super) fn grants_too_much(line: &str) -> Option<Details> {

@@ -203,6 +203,22 @@ pub(super) fn nslookup_not_found(line: &str) -> Option<Details> {
     line.contains("server can't find ").then(|| not_found(line))
 }
 
+/// The DNS server that nslookup asks has no answer, and does not know that there is none. k3s#776
+pub(super) fn nslookup_fails(line: &str) -> Option<Details> {
+    let name = after(line, "server can't find ", END)?;
+    Some(
+        Details::message(format!("the DNS server cannot say whether there is a name `{name}` (SERVFAIL)"))
+            .advice(
+                "a pod asks CoreDNS: of names of the cluster it answers so while it does not reach the API server, of others if \
+                 the DNS server of its node fails. On a node or a laptop, see the servers in /etc/resolv.conf",
+            )
+            .command("kubectl -n kube-system logs -l k8s-app=kube-dns --tail 50 | weaver explain")
+            .command("# on the node, or on the laptop:")
+            .command("cat /etc/resolv.conf")
+            .hint(),
+    )
+}
+
 /// Is it kubectl or helm who speaks, and not a part of the cluster, which asks before others are ready?
 pub(super) fn is_of_a_client(line: &str) -> bool {
     [

@@ -54,12 +54,30 @@ pub(super) fn forward(line: &str) -> Option<Details> {
     let why = ["i/o timeout", "no route to host", "network is unreachable", "connection refused"]
         .into_iter()
         .find(|why| line.contains(why))?;
-    let server = address(line, "->", ":53").filter(|server| !server.is_loopback())?;
+    let server = address(line, "->", ":53")
+        .or_else(|| address(line, "dial udp ", ":53"))
+        .filter(|server| !server.is_loopback())?;
     if is_probe || asks_dns_of_a_cluster(line) {
         return None;
     }
+    let details =
+        Details::message(format!("CoreDNS does not reach the DNS server {server}, again and again: {why}"));
+    // k3s#1953
+    if server.is_ipv6() && why == "network is unreachable" {
+        return Some(
+            details
+                .advice(
+                    "pods have no IPv6 unless the cluster has both families: name DNS servers with IPv4 addresses on the node, or \
+                     in a file that `resolv-conf` of k3s names, and restart CoreDNS",
+                )
+                .command("# on the node:")
+                .command("cat /etc/resolv.conf")
+                .command("resolvectl dns")
+                .command("kubectl -n kube-system rollout restart deployment coredns"),
+        );
+    }
     Some(
-        Details::message(format!("CoreDNS does not reach the DNS server {server}, again and again: {why}"))
+        details
             .advice(
                 "ask that server from the node. If it answers there, a firewall on the node drops what pods send: allow the network \
                  of the pods. If not, correct the DNS server of the node, and restart CoreDNS",
@@ -120,6 +138,10 @@ mod tests {
             (
                 "[ERROR] plugin/errors: 2 example.com. A: read udp [fd00::8]:1->[2001:db8::1]:53: read: no route to host",
                 Some("the DNS server 2001:db8::1, again and again: no route to host"),
+            ),
+            (
+                "[ERROR] plugin/errors: 2 example.com. A: dial udp [2001:db8::1]:53: connect: network is unreachable",
+                Some("the DNS server 2001:db8::1, again and again: network is unreachable"),
             ),
             ("[ERROR] plugin/errors: 2 1.2. HINFO: read udp 10.42.0.8:1->192.0.2.1:53: i/o timeout", None),
             ("[ERROR] plugin/errors: 2 a. A: read udp 10.42.0.8:1->10.43.0.10:53: i/o timeout", None),

@@ -100,6 +100,25 @@ pub(super) fn node_ip_gone(_: &str) -> Details {
         .command(RESTART_K3S)
 }
 
+/// kube-router in k3s, which wants an address of each family of the cluster from the Node. A node that has just joined
+/// may get its second one a moment later. k3s#8281, k3s#9071, k3s#9946
+pub(super) fn family_gone(line: &str) -> Option<Details> {
+    let family = after(line, " but no ", &[' ']).filter(|family| ["IPv4", "IPv6"].contains(family))?;
+    Some(
+        Details::message(format!("the Node of this machine has no {family} address, which `cluster-cidr` asks for"))
+            .advice(
+                "if it comes back at each start, give the interface such an address before k3s starts, and name one of each family \
+                 in `node-ip`, with a comma; or leave the family out of `cluster-cidr` and `service-cidr`, which a cluster keeps \
+                 from its first start",
+            )
+            .command("ip -brief address")
+            .command("kubectl get nodes -o wide")
+            .command("sudo grep -rnE 'cidr|node-ip' /etc/rancher/k3s /etc/systemd/system/k3s*.service")
+            .command(RESTART_K3S)
+            .hint(),
+    )
+}
+
 /// Where the installer puts k3s, on a read-only system the last; and packages.
 const INSTALLED: [&str; 3] = ["/usr/local/bin/k3s", "/usr/bin/k3s", "/opt/bin/k3s"];
 

@@ -263,6 +263,23 @@ pub(super) fn of_a_client(line: &str) -> Option<Details> {
     })
 }
 
+/// A token that is for another server, as the API server says it in its log and to programs that have it reviewed: the
+/// words are of pkg/serviceaccount/jwt.go of Kubernetes. cert-manager#6150
+pub(super) fn other_audience(line: &str) -> Option<Details> {
+    let of = after(line, "token audiences [", &[']'])?;
+    let wanted = after(line, "target audiences [", &[']'])?;
+    Some(
+        Details::message(format!("a token for the audience {of} came where one for {wanted} is needed"))
+            .advice(
+                "a token for the API server has no audience of its own: leave `audiences` out of the ServiceToken, `audience` out \
+                 of the projected volume, or `--audience` out of the command. A program that has tokens reviewed has to ask for \
+                 the audience that its clients' tokens have",
+            )
+            .command("kubectl create token ACCOUNT -n NAMESPACE")
+            .command("kubectl create token ACCOUNT -n NAMESPACE --audience AUDIENCE"),
+    )
+}
+
 /// The server's answer to the certificate with which this client came: an alert, in the words of Go, OpenSSL
 /// and others.
 pub(super) fn alert(line: &str) -> Option<Details> {

@@ -51,6 +51,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         judged("open /dev/kmsg: ", in_container::kernel_log),
         judged("open /proc/sys/vm/overcommit_memory: permission denied", in_container::kernel_parameters),
         judged("error response from daemon: address already in use", in_container::address_taken),
+        judged("error response from daemon: network ", in_container::network_gone),
     ]),
     Code::ContainerEngineUnreadable.printed_as(&[
         judged("cannot connect to the docker daemon", servers::no_engine),
@@ -132,6 +133,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         judged("system:serviceaccount:", rights::missing),
         judged("attempting to grant rbac permissions not currently held", rights::grants_too_much),
         judged("attempt to grant extra privileges", rights::grants_too_much),
+        judged("invalid status code 'forbidden'", rights::of_csharp),
     ]),
     Code::RightsMissingForCheck.printed_as(&[
         judged("is forbidden: user \"", rights::of_a_user),
@@ -155,6 +157,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
     ]),
     // A client's credentials, before its certificate is taken for a server's.
     Code::CredentialsRefused.printed_as(&[
+        judged("is invalid for the target audiences", tls::other_audience),
         judged("unable to authenticate the request", tls::of_a_client),
         tells("provide credentials ( pods/", kubelets::refuses),
         tells("unable to upgrade connection: unauthorized", kubelets::refuses),
@@ -298,6 +301,7 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
         judged("unknownhostexception: ", servers::java_not_found),
         judged("bad address '", servers::busybox_not_found),
         judged(": nxdomain", servers::nslookup_not_found),
+        judged(": servfail", servers::nslookup_fails),
         judged(":53: read udp ", servers::resolver_silent),
         tells("connection timed out; no servers could be reached", servers::no_resolver),
     ]),

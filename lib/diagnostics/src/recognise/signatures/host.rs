@@ -200,6 +200,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         tells("vfs: unable to mount root fs on ", card::no_root),
         judged("dropping to a shell", card::root_absent),
         tells("gave up waiting for root file system device", card::no_root),
+        tells("no working init found", card::no_init),
+        tells("to kill init! exitcode=", card::no_init),
         judged("unexpected inconsistency; run fsck manually", card::unrepaired),
         known("ext4-fs warning (device ", card::end_io),
         known("error count since last fsck", card::recorded),
@@ -231,6 +233,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         known("device offlined - not ready after error recovery", card::offlined),
         tells("xhci host controller not responding, assume dead", card::usb_controller),
         judged(": hc died; cleaning up", card::usb_controller_died),
+        judged("xhci host not responding to stop endpoint command", card::usb_controller_died),
     ]),
     Code::DiskPressure.printed_as(&[
         judged("no space left on device", space::full),

@@ -14,6 +14,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         judged("has some missing controllers: ", host::memory_alone),
         judged("/memory.max: no such file or directory", host::of_a_container),
         judged("cannot set memory limit: ", host::of_a_container),
+        judged("can't be set: controller \"memory\" not available", host::of_a_container),
         says("memory cgroup not supported on this system"),
         says("the memory cgroup is not enabled."),
         says("cgroups_memory: missing"),
@@ -114,6 +115,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("the node had condition: [memorypressure]"),
         judged("resourcename=\"memory\"", host::evicting),
         says("attempting to reclaim memory"),
+        judged(": cannot allocate memory", memory::no_fork),
     ]),
     Code::PodEvicted.printed_as(&[
         says("the node was low on resource: "),

@@ -229,6 +229,11 @@ const REMEDIES: &[(&str, &str, &str)] = &[
         "restart",
     ),
     (
+        "Output: mount: mounting 192.0.2.2:/x on /var/lib/kubelet/pods/1/volumes/kubernetes.io~nfs/a failed: Connection refused",
+        "nolock",
+        "apt",
+    ),
+    (
         r#"standard_init_linux.go:195: exec user process caused "exec format error""#,
         "a script without `#!`",
         "uname",

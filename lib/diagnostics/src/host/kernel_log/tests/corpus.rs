@@ -19,6 +19,12 @@ const NOT_WATCHED: &[&str] = &[
     "VFS: ",
     "Dropping to a shell",
     "Gave up waiting",
+    "No working init",
+    "to kill init",
+    // An empty slot says it too.
+    "Timeout waiting for hardware cmd interrupt",
+    // The controller that is given up then is watched.
+    "not responding to stop endpoint command",
 ];
 
 /// The record as `/dev/kmsg` has it, without what dmesg, syslog or the journal put in front.
