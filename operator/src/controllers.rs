@@ -1,6 +1,8 @@
 //! The controllers of our kinds: what they watch, and what wakes them.
 
+use std::collections::BTreeSet;
 use std::future::ready;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,21 +144,16 @@ impl OperatorWatches {
             .map_ok(move |event| kept.keep(event))
             .inspect_ok(move |_| heartbeat.seen_event())
         });
+        let mut changes = Changes::<K> {
+            states: states.clone(),
+            permits: permits.clone(),
+            triggers: triggers.clone(),
+            listed: BTreeSet::new(),
+        };
         // A namespace without the RoleBinding yet is skipped; it does not delay the others.
-        let (known, forgetting, permits) = (states.clone(), states.clone(), permits.clone());
-        let gone_now = triggers.clone();
         let resources = one(parts.collect(), is_refused)
             .reflect(writer)
-            .inspect_ok(move |event| {
-                if let Event::Delete(gone) = event {
-                    forgetting.forget(gone.meta().uid.as_deref().unwrap_or_default());
-                    permits.forget(&(K::NOUN, ResourceRef::of(gone)));
-                    // kube keeps for each when it is due next, in a day perhaps, and forgets what is due and not there.
-                    gone_now.fire(ResourceRef::of(gone));
-                }
-            })
-            .applied_objects()
-            .try_filter(move |resource| ready(is_news(&known, resource)));
+            .try_filter_map(move |event| ready(Ok(changes.take(event))));
         let controller = Controller::for_stream(resources, store.clone())
             // How many reconciliations there are at once is decided by their permits; all others end at once.
             .with_config(ControllerConfig::default().concurrency(0))
@@ -203,12 +200,53 @@ impl OperatorWatches {
     }
 }
 
-/// Does the event show anything but a status of ours?
-fn is_news<K: Reconcile>(known: &States<K::Memory>, resource: &DeserializeGuard<K>) -> bool {
-    let uid = resource.meta().uid.as_deref().unwrap_or_default();
-    let entry = known.entry(uid, &ResourceRef::of(resource));
-    let status = resource.0.as_ref().ok().and_then(HasStatus::status);
-    entry.own_status.lock().is_news(resource.meta(), status)
+/// What follows from the events of a kind, after the store has taken them.
+struct Changes<K: Reconcile> {
+    states: Arc<States<K::Memory>>,
+    permits: Permits,
+    triggers: Triggers,
+    /// What lists have shown that are not whole yet.
+    listed: BTreeSet<ResourceRef>,
+}
+
+impl<K: Reconcile> Changes<K> {
+    /// The resource, if it is to be reconciled.
+    fn take(&mut self, event: Event<DeserializeGuard<K>>) -> Option<DeserializeGuard<K>> {
+        match event {
+            Event::Apply(resource) => self.is_news(&resource).then_some(resource),
+            Event::Delete(gone) => {
+                self.states.forget(gone.meta().uid.as_deref().unwrap_or_default());
+                self.permits.forget(&(K::NOUN, ResourceRef::of(&gone)));
+                // kube keeps for each when it is due next, in a day perhaps, and forgets what is due and not there.
+                self.triggers.fire(ResourceRef::of(&gone));
+                None
+            }
+            // The store shows a list once it is whole. Before that, kube would reconcile the resource as it was, or skip
+            // one that is new, and no other event follows. What a list has shown that broke off is no news in the next
+            // one, so it stays noted.
+            Event::InitApply(resource) => {
+                if self.is_news(&resource) {
+                    self.listed.insert(ResourceRef::of(&resource));
+                }
+                None
+            }
+            Event::InitDone => {
+                for resource in mem::take(&mut self.listed) {
+                    self.triggers.fire(resource);
+                }
+                None
+            }
+            Event::Init => None,
+        }
+    }
+
+    /// Does the event show anything but a status of ours?
+    fn is_news(&self, resource: &DeserializeGuard<K>) -> bool {
+        let uid = resource.meta().uid.as_deref().unwrap_or_default();
+        let entry = self.states.entry(uid, &ResourceRef::of(resource));
+        let status = resource.0.as_ref().ok().and_then(HasStatus::status);
+        entry.own_status.lock().is_news(resource.meta(), status)
+    }
 }
 
 /// Several watches as one; one is itself.
@@ -313,7 +351,7 @@ mod tests {
     use kube::runtime::controller::Action;
     use parking_lot::Mutex;
     use serde_json::{Value, json};
-    use tokio::time::{Instant, sleep};
+    use tokio::time::{Instant, sleep, timeout};
     use tower::BoxError;
 
     fn token(version: &str) -> Value {
@@ -357,6 +395,63 @@ mod tests {
         let gone = results.next().await;
         assert!(matches!(gone, Some(Err(controller::Error::ObjectNotFound(_)))), "{gone:?}");
         assert!(begun.elapsed() < DAY / 2, "{:?}", begun.elapsed());
+    }
+
+    /// An API server whose first watch is too old. The list that follows shows the token changed and two more, the last
+    /// of them on a page that comes a second later.
+    fn with_a_second_list() -> Client {
+        let named = |name: &str, generation: i64| {
+            let mut token = token("1");
+            token["metadata"]["name"] = json!(name);
+            token["metadata"]["uid"] = json!(name);
+            token["metadata"]["generation"] = json!(generation);
+            token
+        };
+        let list = |next: &str, items: &[Value]| {
+            let metadata = json!({"resourceVersion": "1", "continue": next});
+            json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items})
+        };
+        let mut lists = 0;
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            lists += usize::from(!is_watch);
+            let (seconds, answer) = match (is_watch, lists) {
+                (false, 1) => (0, list("", &[named("changed", 1)])),
+                (true, 1) => {
+                    let gone =
+                        json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired"});
+                    (0, json!({"type": "ERROR", "object": gone}))
+                }
+                (false, 2) => (0, list("more", &[named("changed", 2), named("new", 1)])),
+                (false, _) => (1, list("", &[named("newer", 1)])),
+                (true, _) => (1_000, Value::Null),
+            };
+            async move {
+                sleep(Duration::from_secs(seconds)).await;
+                Ok::<_, BoxError>(Response::new(Body::from(format!("{answer}\n").into_bytes())))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_list_in_pages_shows_is_reconciled_as_it_is_in_that_list() {
+        let (length, health) = (Duration::from_mins(4), ProcessHealth::default());
+        let watches = OperatorWatches::new(with_a_second_list(), OperatorScope::Everywhere, length, health);
+        let (triggers, states) = (Triggers::default(), Arc::default());
+        let (stop, permits) = (CancellationToken::new(), Permits::default());
+        let (controller, _) = watches.controller::<ServiceToken>(&triggers, &stop, &states, &permits);
+        let reconciled = Arc::<Mutex<BTreeSet<(String, Option<i64>)>>>::default();
+        let noted = reconciled.clone();
+        let note = move |resource: Arc<DeserializeGuard<ServiceToken>>, _| {
+            noted.lock().insert((ResourceRef::of(&*resource).name, resource.meta().generation));
+            async { Ok::<_, std::fmt::Error>(Action::await_change()) }
+        };
+        let results = controller.run(note, |_, _, _| Action::await_change(), Arc::new(()));
+        assert!(timeout(Duration::from_mins(1), results.for_each(|_| ready(()))).await.is_err());
+        let expected = [("changed", 1), ("changed", 2), ("new", 1), ("newer", 1)];
+        let expected = expected.map(|(name, generation)| (name.to_owned(), Some(generation)));
+        assert_eq!(*reconciled.lock(), BTreeSet::from(expected));
     }
 
     #[tokio::test(start_paused = true)]
