@@ -12,12 +12,13 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, VersionMatch};
 use kube::core::object::HasStatus;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
-use kube::runtime::controller::{self, Config as ControllerConfig};
+use kube::runtime::controller::Config as ControllerConfig;
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{Controller, WatchStreamExt as _, reflector};
 use kube::{Client, Resource};
 use serde::Serialize;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::OPERATOR_NAMESPACE;
@@ -27,6 +28,7 @@ use weaver_tenant::watch::{WatchBackoff, is_refused, with_backoff};
 use crate::controller::kept::{KeptResources, keep_what_is_read};
 use crate::controller::kind::Reconcile;
 use crate::controller::permits::Permits;
+use crate::controller::quiet::Quiet;
 use crate::controller::state::States;
 use crate::health::{LoopHeartbeat, ProcessHealth, WatchRequests};
 use crate::log_code;
@@ -135,7 +137,7 @@ impl OperatorWatches {
         let parts = namespaces.iter().map(Option::as_deref).enumerate().map(|(number, namespace)| {
             let asked = WatchRequests::of(K::url_path(&(), namespace), None);
             let heartbeat = self.heartbeat::<K>(asked, number, namespaces.len());
-            let mut kept = KeptResources::default();
+            let (mut kept, mut quiet) = (KeptResources::default(), Quiet::default());
             with_backoff(
                 watcher::watcher(api(&self.client, namespace), self.config(PAGE)),
                 WatchBackoff::up_to(LONGEST_PAUSE),
@@ -143,6 +145,14 @@ impl OperatorWatches {
             .modify(|resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), K::is_read))
             .map_ok(move |event| kept.keep(event))
             .inspect_ok(move |_| heartbeat.seen_event())
+            .inspect_err(move |error| {
+                if let Some(left_out) = quiet.passes(Instant::now()) {
+                    warn!(
+                        code = log_code::WATCH_FAILED, kind = K::NOUN, %error, left_out,
+                        "a watch on ConfigMapSyncs, ResourceSyncs or ServiceTokens failed; it is restarted"
+                    );
+                }
+            })
         });
         let mut changes = Changes::<K> {
             states: states.clone(),
@@ -153,7 +163,9 @@ impl OperatorWatches {
         // A namespace without the RoleBinding yet is skipped; it does not delay the others.
         let resources = one(parts.collect(), is_refused)
             .reflect(writer)
-            .try_filter_map(move |event| ready(Ok(changes.take(event))));
+            // A watch that fails rests by itself. After its error kube would take neither what the others show nor what
+            // else is due, for up to half a minute.
+            .filter_map(move |event| ready(event.ok().and_then(|event| changes.take(event)).map(Ok)));
         let controller = Controller::for_stream(resources, store.clone())
             // How many reconciliations there are at once is decided by their permits; all others end at once.
             .with_config(ControllerConfig::default().concurrency(0))
@@ -221,7 +233,7 @@ impl<K: Reconcile> Changes<K> {
                 self.triggers.fire(ResourceRef::of(&gone));
                 None
             }
-            // The store shows a list once it is whole. Before that, kube would reconcile the resource as it was, or skip
+            // The store shows a list once it is whole. Before that kube would reconcile the resource as it was, or skip
             // one that is new, and no other event follows. What a list has shown that broke off is no news in the next
             // one, so it stays noted.
             Event::InitApply(resource) => {
@@ -261,20 +273,6 @@ where
     match (parts.len(), parts.pop()) {
         (1, Some(only)) => only.boxed(),
         (_, last) => merged(parts.into_iter().chain(last).collect(), is_final).boxed(),
-    }
-}
-
-/// Drains a controller's results; failed reconciliations have been logged where they are put off.
-pub async fn logged<T, E, Q>(results: impl Stream<Item = Result<T, controller::Error<E, Q>>>)
-where
-    E: std::error::Error + 'static,
-    Q: std::error::Error + 'static,
-{
-    let mut results = std::pin::pin!(results);
-    while let Some(done) = results.next().await {
-        if let Err(error @ controller::Error::QueueError(_)) = done {
-            warn!(code = log_code::WATCH_FAILED, %error, "a watch on ConfigMapSyncs, ResourceSyncs or ServiceTokens failed; it is restarted");
-        }
     }
 }
 
@@ -348,10 +346,10 @@ mod tests {
     use http::{Request, Response};
     use kube::client::Body;
     use kube::core::Status;
-    use kube::runtime::controller::Action;
+    use kube::runtime::controller::{self, Action};
     use parking_lot::Mutex;
     use serde_json::{Value, json};
-    use tokio::time::{Instant, sleep, timeout};
+    use tokio::time::{sleep, timeout};
     use tower::BoxError;
 
     fn token(version: &str) -> Value {
@@ -452,6 +450,54 @@ mod tests {
         let expected = [("changed", 1), ("changed", 2), ("new", 1), ("newer", 1)];
         let expected = expected.map(|(name, generation)| (name.to_owned(), Some(generation)));
         assert_eq!(*reconciled.lock(), BTreeSet::from(expected));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_in_which_nothing_may_be_listed_keeps_no_other_waiting() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            let (code, answer) = match (path.contains("/refused/"), query.contains("watch=true")) {
+                (true, _) => {
+                    let refused =
+                        json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden"});
+                    (403_u16, refused)
+                }
+                (false, false) => {
+                    let metadata = json!({"resourceVersion": "1"});
+                    let items = [token("1")];
+                    (200, json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}))
+                }
+                (false, true) => std::future::pending().await,
+            };
+            let body = Body::from(answer.to_string().into_bytes());
+            Response::builder().status(code).body(body).map_err(BoxError::from)
+        });
+        let scope: OperatorScope = "refused,team-a".parse().unwrap();
+        let (client, length) = (Client::new(service, "default"), Duration::from_mins(4));
+        let watches = OperatorWatches::new(client, scope, length, ProcessHealth::default());
+        let (triggers, states) = (Triggers::default(), Arc::default());
+        let (stop, permits) = (CancellationToken::new(), Permits::default());
+        let (controller, _) = watches.controller::<ServiceToken>(&triggers, &stop, &states, &permits);
+        let reconciled = Arc::<Mutex<usize>>::default();
+        let noted = reconciled.clone();
+        let note = move |_, _| {
+            *noted.lock() += 1;
+            async { Ok::<_, std::fmt::Error>(Action::await_change()) }
+        };
+        let results = controller.run(note, |_, _, _| Action::await_change(), Arc::new(()));
+        let is_due = async {
+            for times in 1..10 {
+                sleep(Duration::from_mins(1)).await;
+                assert_eq!(*reconciled.lock(), times);
+                triggers.fire(ResourceRef { namespace: "team-a".to_owned(), name: "token".to_owned() });
+                sleep(Duration::from_secs(1)).await;
+                assert_eq!(*reconciled.lock(), times + 1, "it waits for the other namespace");
+            }
+        };
+        tokio::select! {
+            () = results.for_each(|_| ready(())) => panic!("the controller has ended"),
+            () = is_due => {}
+        }
     }
 
     #[tokio::test(start_paused = true)]

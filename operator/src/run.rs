@@ -2,12 +2,14 @@
 
 use std::cmp::Ordering;
 use std::fs;
+use std::future::ready;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use futures::StreamExt as _;
 use kube::{Client, Config};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +31,7 @@ use crate::controller::frame;
 use crate::controller::kind::{Context, Reconcile};
 use crate::controller::permits::Permits;
 use crate::controller::state::States;
-use crate::controllers::{OperatorWatches, UNREACHABLE, are_served, logged, wake_the_concerned};
+use crate::controllers::{OperatorWatches, UNREACHABLE, are_served, wake_the_concerned};
 use crate::counted::{Counted, CountedMinter};
 use crate::health::{Leadership, LoopHeartbeat, ProcessHealth};
 use crate::lease::fence::Fence;
@@ -237,7 +239,9 @@ fn controller<K: Reconcile + Serialize>(
         options: options.clone(),
         own,
     });
-    (logged(controller.run(frame::reconcile, frame::error_policy, context.clone())), context)
+    // What fails is logged where it is put off.
+    let results = controller.run(frame::reconcile, frame::error_policy, context.clone());
+    (results.for_each(|_| ready(())), context)
 }
 
 fn waits_for(health: &ProcessHealth, priority: i32, Holder { name: holder, priority: theirs }: Holder<'_>) {
