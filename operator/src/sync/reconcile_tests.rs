@@ -141,6 +141,19 @@ async fn a_resource_of_which_only_the_name_is_kept_is_reconciled_and_deleted_as_
     assert!(world.is_deleted() && world.object("foo", "settings").is_none());
 }
 
+/// Else it would be read again and again for as long as its watch fails.
+#[tokio::test]
+async fn a_resource_that_is_read_by_its_name_is_reconciled_before_the_watch_shows_what_was_read() {
+    let world = SyncWorld::new(Duration::ZERO).await;
+    world.create(&spec(&["foo"]), &[]);
+    world.settle().await;
+    let before = world.sync();
+    world.change(|sync| sync["spec"]["targets"]["namespaces"] = json!(["foo", "bar"]));
+    world.reconcile_by_name_of(before).await.unwrap();
+    assert_eq!(world.object("bar", "settings").unwrap()["data"], json!({"a": "settings"}));
+    assert_eq!(world.counts()["synced"], 2);
+}
+
 /// Who writes a selector decides how long it is, and a watch has it in memory.
 #[tokio::test]
 async fn the_selector_of_a_watch_counts_as_what_watches_keep() {

@@ -417,7 +417,8 @@ fn is_outdated<K: Declares>(context: &Context<K>, sync: &K) -> bool {
     context.store.get(&reference).is_none_or(|now| {
         let now = now.meta();
         now.uid != meta.uid
-            || now.generation != meta.generation
+            // What was read by its name may be newer than what the watch shows.
+            || now.generation > meta.generation
             || now.deletion_timestamp.is_some()
             || Pause::of(now, &context.namespaces).is_some()
     })

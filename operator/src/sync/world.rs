@@ -232,6 +232,14 @@ impl SyncWorld {
         readiness(&by_name(&guarded), &self.context.states)
     }
 
+    /// The same, where the watch shows the resource as it was once.
+    pub async fn reconcile_by_name_of(&self, shown: Value) -> Result<Action, Failure> {
+        let guarded: Guarded = serde_json::from_value(shown).unwrap();
+        let named = by_name(&guarded);
+        self.seen.lock().unwrap().apply_watcher_event(&Event::Apply(guarded));
+        reconcile(Arc::new(named), self.context.clone()).await
+    }
+
     async fn reconcile_later(&self, guarded: Guarded) -> Result<Action, Failure> {
         // Here a moment is a day.
         let entry = self.context.states.entry(&guarded.uid().unwrap_or_default(), &ResourceRef::of(&guarded));
