@@ -9,7 +9,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 use kube::core::object::HasStatus;
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use weaver_client::call::CallError;
@@ -204,7 +204,10 @@ impl<K: Reconcile> Context<K> {
 
     /// Has a resource reconciled, and its failures forgotten: something has changed that may have cured them.
     pub fn reconcile_now(&self, resource: ResourceRef) {
-        self.states.reset_failures(&resource);
+        let reference = ObjectRef::new(&resource.name).within(&resource.namespace);
+        if let Some(uid) = self.store.get(&reference).and_then(|known| known.uid()) {
+            self.states.reset_failures(&uid);
+        }
         self.watches.wake(resource);
     }
 }

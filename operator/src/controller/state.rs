@@ -101,8 +101,8 @@ impl<T: Default> States<T> {
     }
 
     /// Forgets the failures of one resource.
-    pub fn reset_failures(&self, resource: &ResourceRef) {
-        for entry in self.0.lock().values().filter(|entry| entry.resource == *resource) {
+    pub fn reset_failures(&self, uid: &str) {
+        if let Some(entry) = self.0.lock().get(uid) {
             entry.reset_failures();
         }
     }

@@ -125,6 +125,13 @@ async fn the_end_of_a_namespace_is_reacted_to_where_the_account_had_a_right_and_
     assert!(!world.reacts_to(vec![Event::Apply(namespace(&[])), gone()]).await);
 }
 
+/// The lease is renewed in the same task.
+#[tokio::test]
+async fn a_change_that_concerns_many_resources_takes_no_look_at_all_of_them_for_each() {
+    let took = SyncWorld::new(Duration::ZERO).await.takes_for(15_000);
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
 /// A tenant can make its own requests fail: a failure must tell nothing, and what cannot be asked is asked again.
 #[tokio::test(start_paused = true)]
 async fn a_question_that_fails_causes_nothing_and_is_asked_again() {

@@ -16,7 +16,7 @@ use kube::runtime::reflector;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Context;
 use super::backoff::Backoffs;
@@ -146,6 +146,20 @@ impl SyncWorld {
     pub fn forgiven(&self) -> u32 {
         let sync: Guarded = serde_json::from_value(self.sync()).unwrap();
         self.context.states.entry(&sync.uid().unwrap_or_default(), &ResourceRef::of(&sync)).forgiven()
+    }
+
+    /// How long it takes to have so many resources reconciled, of which something is remembered.
+    pub fn takes_for(&self, resources: usize) -> Duration {
+        let named = |name: usize| ResourceRef { namespace: "team-a".into(), name: name.to_string() };
+        let resources: Vec<_> = (0..resources).map(named).collect();
+        for resource in &resources {
+            self.context.states.entry(&resource.name, resource);
+        }
+        let begun = Instant::now();
+        for resource in resources {
+            self.context.reconcile_now(resource);
+        }
+        begun.elapsed()
     }
 
     /// Someone writes a `ConfigMap` with `value`.
