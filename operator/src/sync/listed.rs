@@ -36,7 +36,10 @@ pub async fn in_sync(
         return Vec::new();
     }
     let selector = format!("{SYNC_UID_LABEL}={}", desired.owner.uid);
-    let params = ListParams::default().labels(&selector).at("0").matching(VersionMatch::NotOlderThan);
+    // A resource with many sources lists for each of them: without the name, all its copies each time.
+    let name = format!("metadata.name={}", desired.name);
+    let params = ListParams::default().labels(&selector).fields(&name);
+    let params = params.at("0").matching(VersionMatch::NotOlderThan);
     let _whole = whole_list().await;
     let Ok(list) = call(copies.list(&params)).await else { return Vec::new() };
     let verified = |copy: &Object| {
@@ -117,7 +120,9 @@ mod tests {
         let (in_sync, asked) = found(MANY, 200, &items).await;
         assert_eq!(in_sync, ["n0", "n5", "n6", "n7"]);
         let [asked] = &asked[..] else { panic!("{asked:?}") };
-        assert!(asked.contains("sync-uid%3Du1") && asked.contains("resourceVersion=0&"), "{asked}");
+        for part in ["sync-uid%3Du1", "fieldSelector=metadata.name%3Dsettings&", "resourceVersion=0&"] {
+            assert!(asked.contains(part), "{asked}");
+        }
     }
 
     #[tokio::test]
