@@ -197,6 +197,8 @@ impl Inner {
                 self.called.insert(key, now);
                 woken.push(wake);
                 self.turns.push_back(namespace);
+                // From here on, each of those at their limit is counted once.
+                at_their_limit = 0;
             } else if tenant.given == 0 {
                 self.tenants.remove(&namespace);
             }
@@ -355,6 +357,25 @@ mod tests {
         tokio::time::advance(KEPT + Duration::from_secs(1)).await;
         assert!([16, 17].map(|name| queue.enter("a", name).is_some()).iter().all(|entered| *entered));
         assert_eq!(queue.permits.waiting(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tenant_that_waits_at_its_limit_keeps_no_permit_free_that_another_one_may_have() {
+        let queue = Queue::default();
+        let slow: Vec<_> = (0..PER_TENANT).filter_map(|name| queue.enter("slow", name)).collect();
+        let others = (0..OVERALL - PER_TENANT).map(|tenant| format!("t{tenant}"));
+        let mut held: Vec<_> = others.filter_map(|tenant| queue.enter(&tenant, 0)).collect();
+        assert!(["gone", "lost"].iter().all(|tenant| queue.enter(tenant, 0).is_none()));
+        held.truncate(OVERALL - PER_TENANT - 2);
+        assert_eq!(queue.woken(), ["gone/0", "lost/0"]);
+        for (tenant, name) in [("slow", 2), ("a", 0), ("a", 1)] {
+            assert!(queue.enter(tenant, name).is_none());
+        }
+        // Both permits come back at once.
+        tokio::time::advance(KEPT + Duration::from_secs(1)).await;
+        queue.permits.reclaim();
+        assert_eq!(queue.woken(), ["a/0", "a/1"]);
+        drop((slow, held));
     }
 
     #[tokio::test]
