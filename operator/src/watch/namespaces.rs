@@ -14,6 +14,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tracing::warn;
 
 use crate::log_code;
@@ -70,7 +71,8 @@ impl Namespaces {
     }
 
     /// Follows `events` until they end; `changed` gets each namespace that appeared, changed or vanished;
-    /// those of the first list before [`Namespaces::is_synced`].
+    /// those of the first list before [`Namespaces::is_synced`]. After that it may look at each resource, so what else is
+    /// done in this task has its turn after each change.
     pub async fn follow<S>(&self, events: S, changed: impl Fn(NamespaceChange<'_>))
     where
         S: Stream<Item = Result<Event<PartialObjectMeta<Namespace>>, kube::runtime::watcher::Error>>,
@@ -89,6 +91,9 @@ impl Namespaces {
                     let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
                     for name in names.filter(|name| before.get(*name) != now.get(*name)) {
                         changed(NamespaceChange { name, before: before.get(name), now: now.get(name) });
+                        if self.is_synced() {
+                            yield_now().await;
+                        }
                     }
                     self.synced.send_replace(true);
                 }
@@ -101,6 +106,7 @@ impl Namespaces {
                                 before: before.as_ref(),
                                 now: Some(&now),
                             });
+                            yield_now().await;
                         }
                     }
                 }
@@ -108,6 +114,7 @@ impl Namespaces {
                     if let Some((name, _)) = entry(&object) {
                         let before = self.lock().remove(&name);
                         changed(NamespaceChange { name: &name, before: before.as_ref(), now: None });
+                        yield_now().await;
                     }
                 }
                 Err(error) => {
@@ -175,9 +182,11 @@ fn entry(object: &PartialObjectMeta<Namespace>) -> Option<(String, Traits)> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+    use std::iter;
+    use std::pin::pin;
 
-    use futures::stream;
+    use futures::{poll, stream};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
     use kube::core::PartialObjectMetaExt as _;
     use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
@@ -224,6 +233,29 @@ mod tests {
         assert_eq!(*changes.borrow(), expected);
         assert_eq!(namespaces.active(|_, _| true), ["b", "c"]);
         assert!(!namespaces.is_terminating("a"));
+    }
+
+    /// The lease is renewed in the same task.
+    #[tokio::test]
+    async fn between_two_changes_others_have_their_turn() {
+        let namespaces = Namespaces::default();
+        let names = || (0..50).map(|number| number.to_string());
+        let list = |going| {
+            let listed = names().map(move |name| Event::InitApply(namespace(&name, going)));
+            iter::once(Event::Init).chain(listed).chain([Event::InitDone])
+        };
+        namespaces.follow(stream::iter(list(false).map(Ok)), |_| ()).await;
+        let applied = names().map(|name| Event::Apply(namespace(&name, false)));
+        let deleted = names().map(|name| Event::Delete(namespace(&name, false)));
+        let events = list(true).chain(applied).chain(deleted);
+        let (changes, mut turns) = (Cell::new(0), 0);
+        let follow = namespaces.follow(stream::iter(events.map(Ok)), |_| changes.set(changes.get() + 1));
+        let mut follow = pin!(follow);
+        while poll!(follow.as_mut()).is_pending() {
+            turns += 1;
+            assert_eq!(changes.get(), turns);
+        }
+        assert_eq!(turns, 150);
     }
 
     /// A namespace that was just made, or made again, may refuse copies before its event is here.
