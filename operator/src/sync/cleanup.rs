@@ -31,7 +31,7 @@ use super::events;
 use super::execute::Mode;
 use super::kinds::NoKind;
 use super::outcome::Unlisted;
-use super::remove::Removal;
+use super::remove::{Hindrance, RemainingCopy, Removal};
 use super::sources;
 use super::stale_copies;
 use super::state::{StaleCopySearch, SyncState};
@@ -56,6 +56,9 @@ pub async fn cleanup<K: Declares>(
 ) -> Result<(), String> {
     let begins = state.deleting_since.is_none();
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
+    if begins {
+        state.obstructed.clear();
+    }
     // A search of before saw only where the account might list then.
     if begins && !guarded.0.as_ref().is_ok_and(stale_copies::are_none) {
         state.search = StaleCopySearch::Due;
@@ -209,7 +212,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
     let source = SpecSource::of(kind, &spec.source.unwrap_or_default());
     let known = std::mem::take(&mut state.stale_copies);
     // A copy that lost its label is found by its object key and recognised by its annotation.
-    let object_keys = known.keys().cloned().chain(named).collect();
+    let object_keys = in_turn(known.keys().cloned().chain(named).collect(), &state.obstructed);
     let mut upstream = BTreeSet::new();
     for (key, removal) in
         stale_copies::remove(context, &tenant, &owner, &source, object_keys, Mode::Write).await
@@ -219,6 +222,7 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
             Ok(Removal::Nothing) => {}
             Ok(Removal::UpstreamStays) => drop(upstream.insert(key)),
             Err(kept) => {
+                let kept = noted(kept, &key, &mut state.obstructed);
                 left.kept(&key, &kept);
                 let source = known.get(&key).cloned();
                 if kept.marked || source.is_some() {
@@ -228,6 +232,23 @@ async fn pass<K: Declares>(context: &Context<K>, state: &mut SyncState, sync: &K
         }
     }
     left.pass(upstream)
+}
+
+/// The keys, those last of which the removal failed before: each has its turn, however many hang for as long as a pass
+/// may take.
+fn in_turn(object_keys: BTreeSet<ObjectKey>, obstructed: &BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
+    let (last, first): (Vec<_>, Vec<_>) = object_keys.into_iter().partition(|key| obstructed.contains(key));
+    first.into_iter().chain(last).collect()
+}
+
+/// Why the copy stays. One that had no turn now, and failed when it had one, is no reason to wait for the next pass.
+fn noted(mut kept: RemainingCopy, key: &ObjectKey, obstructed: &mut BTreeSet<ObjectKey>) -> RemainingCopy {
+    if matches!(kept.why, Hindrance::Obstructed(_)) {
+        obstructed.insert(key.clone());
+    } else if kept.why == Hindrance::Untried && obstructed.contains(key) {
+        kept.why = Hindrance::Obstructed(kept.text().into());
+    }
+    kept
 }
 
 /// Names of the sources that are selected now, which name copies. Copies of sources that are gone are found by the

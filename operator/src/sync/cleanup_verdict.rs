@@ -145,7 +145,7 @@ impl Left {
         let entries = match kept.why {
             Hindrance::Forbidden(_) => &mut self.refused,
             Hindrance::Rejected(_) | Hindrance::Obstructed(_) => &mut self.hindered,
-            Hindrance::Failed(_) => &mut self.failed,
+            Hindrance::Failed(_) | Hindrance::Untried => &mut self.failed,
         };
         entries.push(format!("{key}: {}", kept.text()));
     }

@@ -239,7 +239,9 @@ impl Inner {
                 let object = self.objects.get(path).cloned().ok_or((404, "NotFound"))?;
                 Ok(if metadata_only { partial(&object) } else { object })
             }
-            Method::POST if self.broken.iter().any(|namespace| path.contains(&format!("/{namespace}/"))) => {
+            Method::POST | Method::DELETE
+                if self.broken.iter().any(|namespace| path.contains(&format!("/{namespace}/"))) =>
+            {
                 self.version += 1;
                 let port = 40_000 + self.version;
                 // As the API server does: with a different message each time.

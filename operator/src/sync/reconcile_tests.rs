@@ -441,3 +441,26 @@ async fn a_finalizer_that_someone_took_away_is_set_again_before_copies_are_forgo
         assert_eq!((world.object("foo", "settings"), world.object("bar", "settings")), (None, None));
     }
 }
+
+/// One pass has time for some four hundred copies that take eighteen seconds each.
+#[tokio::test(start_paused = true)]
+async fn however_many_copies_hang_each_has_its_turn_and_the_deletion_ends() {
+    let world = SyncWorld::new(Duration::from_mins(5)).await;
+    for number in 0..256 {
+        world.put("team-a", &format!("source-{number}"), "x", &json!({"labels": {"share": "true"}}));
+    }
+    let mut selecting = spec(&["foo", "bar"]);
+    selecting["source"] = json!({"namespace": "team-a", "selector": {"matchLabels": {"share": "true"}}});
+    world.create(&selecting, &[]);
+    world.settle().await;
+    assert!(world.object("foo", "source-255").is_some());
+    for namespace in ["foo", "bar"] {
+        world.server.breaks(namespace);
+    }
+    world.server.answers_late("/configmaps/source-", Duration::from_secs(9));
+    world.delete();
+    assert!(world.reconcile().await.is_err(), "not all have had their turn");
+    assert!(!world.is_deleted());
+    world.reconcile().await.unwrap();
+    assert!(world.is_deleted());
+}

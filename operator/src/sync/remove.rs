@@ -36,6 +36,8 @@ pub enum Hindrance {
     /// It was read, and its removal alone failed: by a webhook, or because someone changes it again and again.
     Obstructed(Arc<str>),
     Failed(Arc<str>),
+    /// Others took so long that it had no turn.
+    Untried,
 }
 
 impl RemainingCopy {
@@ -46,6 +48,7 @@ impl RemainingCopy {
             | Hindrance::Rejected(text)
             | Hindrance::Obstructed(text)
             | Hindrance::Failed(text) => text,
+            Hindrance::Untried => "others took too long, so it was not tried yet",
         }
     }
 }

@@ -7,7 +7,7 @@
 //! Lists once per resource and account after a start, and when a resource is deleted, unless the resource itself proves
 //! that there are none. In between, the operator's memory and its watches are enough.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -152,24 +152,24 @@ pub async fn search<K: Declares>(
     None
 }
 
-/// Removes the objects at these keys that are copies of `owner`, and reports what became of each. Ends in
+/// Removes the objects at these keys that are copies of `owner`, in this order, and reports what became of each. Ends in
 /// the middle when everything is paused, or when it takes too long: what is left then is tried again.
 pub async fn remove<K: Declares>(
     context: &Context<K>,
     tenant: &TenantClient,
     owner: &Owner,
     source: &SpecSource,
-    object_keys: BTreeSet<ObjectKey>,
+    object_keys: Vec<ObjectKey>,
     mode: Mode,
 ) -> Vec<(ObjectKey, Result<Removal, RemainingCopy>)> {
     let begun = Instant::now();
     stream::iter(object_keys)
         .map(|key| async move {
-            let left = |why: &str| Err(RemainingCopy { why: Hindrance::Failed(why.into()), marked: false });
+            let left = |why| Err(RemainingCopy { why, marked: false });
             let removal = if Pause::of_all(&context.namespaces).is_some() {
-                left("all resources were paused meanwhile")
+                left(Hindrance::Failed("all resources were paused meanwhile".into()))
             } else if begun.elapsed() >= LONGEST_PASS {
-                left("others took too long, so it was not tried yet")
+                left(Hindrance::Untried)
             } else {
                 remove::remove(tenant, owner, source, &key, mode).await
             };

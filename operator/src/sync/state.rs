@@ -1,6 +1,6 @@
 //! What is remembered of a sync between reconciliations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 use weaver_api::kind::ObjectKind;
@@ -79,6 +79,8 @@ pub struct SyncState {
     pub kind: Option<ObjectKind>,
     /// When the deletion was first seen.
     pub deleting_since: Option<Instant>,
+    /// Copies of which the removal alone failed since then.
+    pub obstructed: BTreeSet<ObjectKey>,
     pub common: Common<ConfigMapSyncStatus>,
 }
 
@@ -98,6 +100,7 @@ impl Default for SyncState {
             upgraded: None,
             kind: None,
             deleting_since: None,
+            obstructed: BTreeSet::new(),
             common: Common::new(RateLimit::default()),
         }
     }
