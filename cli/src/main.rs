@@ -186,13 +186,14 @@ enum Verb {
     /// Exit status: 0 as published; 1 could not check; 2 wrong usage; 10 not as published, or not signed by that key.
     #[command(verbatim_doc_comment)]
     Verify(verify::Verify),
-    /// Print the versions of this program, the operator, the CRDs and the agents of the nodes
+    /// Print the versions of this program, the operator, the webhook, the CRDs and the agents of the nodes
     ///
     /// Asks the API server of the kubeconfig and no one else, unless --releases or `WEAVER_RELEASES` names the
     /// directory of a release, such as the one that `make release` fills: then also compares each part with that
     /// release. With --key, its signature must be right. Names parts that are more than one minor version
     /// behind the newest one: they are not promised to work together. Parts that cannot be reached or may not be
-    /// read are shown as unknown, with the reason.
+    /// read are shown as unknown, with the reason. A webhook that runs in the cluster is shown with the
+    /// tag of its image, which is not compared; on a node it is of the agent's package.
     ///
     /// Exit status: 0 printed, whatever is unknown of the cluster; 1 could not print, or not read the
     /// release; 2 wrong usage; 10 the release is not as published, or not signed by that key.

@@ -5,6 +5,7 @@ mod cluster;
 mod published;
 mod report;
 mod show;
+mod webhook;
 
 use std::process::ExitCode;
 

@@ -254,6 +254,8 @@ async fn the_versions_of_all_parts_are_those_that_run() {
     let syncs = &cluster["definitions"].as_array().unwrap()[0];
     let versions = ["v1beta1", "v1alpha1"];
     assert_eq!(*syncs, json!({"name": "configmapsyncs", "versions": versions, "differs": false}));
+    // Its definitions name a URL: as on a card, the webhook is of the agent's package.
+    assert_eq!(cluster.get("webhook"), None);
     let table = done(&["version"]).await;
     assert!(table.contains("configmapsyncs  v1beta1 (stored), v1alpha1\n"), "{table}");
     assert_eq!(done(&["version", "--client"]).await, format!("weaver  {own}\n"));

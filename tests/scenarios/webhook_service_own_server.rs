@@ -106,6 +106,14 @@ impl Cluster {
         OperatorProcess::contained(&self.own, "webhook-pod", &arguments.collect::<Vec<_>>(), &[])
     }
 
+    /// What `weaver version` says of it.
+    fn webhook_versions(&self) -> Value {
+        let mut command = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"));
+        command.args(["version", "-o", "json", "--kubeconfig"]).arg(self.own.server.kubeconfig());
+        let shown: Value = serde_json::from_str(&said(&command.output().unwrap())).unwrap();
+        shown["cluster"]["webhook"].clone()
+    }
+
     async fn create_old(&self, name: &str) -> Result<DynamicObject, kube::Error> {
         let kind = GroupVersionKind::gvk(weaver_api::GROUP, "v1alpha1", "ConfigMapSync");
         let kind = ApiResource::from_gvk_with_plural(&kind, "configmapsyncs");
@@ -150,6 +158,8 @@ async fn the_api_server_converts_through_the_service_and_a_second_install_writes
         json!({"namespace": NAMESPACE, "name": NAME, "path": "/convert", "port": cluster.port})
     );
     assert_eq!(client.get("url"), None);
+    let versions = json!([{"deployment": NAME, "version": env!("CARGO_PKG_VERSION")}]);
+    assert_eq!(cluster.webhook_versions(), versions);
     cluster.create_old("one").await.unwrap();
 
     let before = cluster.versions().await;

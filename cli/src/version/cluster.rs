@@ -11,8 +11,10 @@ use kube::{Client, ResourceExt as _};
 use tokio::time::timeout;
 use weaver_api::lease::LeaseRecord;
 use weaver_api::v1beta1::NodeReport;
+use weaver_installer::Service;
 
 use super::report::{ClusterVersions, DefinitionVersions, NodeVersions, OperatorVersion, ProgramVersions};
+use super::webhook;
 use crate::crd_diff;
 use crate::status::{Known, lease};
 
@@ -26,11 +28,16 @@ pub async fn read(client: &Client) -> anyhow::Result<ClusterVersions> {
     let server = async { client.apiserver_version().await.context("asking the API server") };
     let kubernetes = in_time(server).await?.git_version;
     let definitions = weaver_api::crds::all().into_iter().map(|built_in| definition(client, built_in));
-    let (definitions, programs) = tokio::join!(join_all(definitions), programs(client));
+    let (definitions, mut programs) = tokio::join!(join_all(definitions), programs(client));
+    let (definitions, services): (Vec<_>, Vec<_>) = definitions.into_iter().unzip();
+    // An installation names the same one in all.
+    if let Some(Service { namespace, .. }) = services.into_iter().flatten().next() {
+        programs.webhook = Some(in_time(webhook::read(client, &namespace)).await.into());
+    }
     Ok(ClusterVersions { kubernetes, definitions, programs })
 }
 
-/// The operator that leads, and the agents that have reported.
+/// The operator that leads, and the agents that have reported; the definitions say where the webhook is.
 pub async fn programs(client: &Client) -> ProgramVersions {
     let (lease, nodes) = tokio::join!(in_time(lease(client)), in_time(nodes(client)));
     let operator = lease.map(|lease| {
@@ -38,20 +45,27 @@ pub async fn programs(client: &Client) -> ProgramVersions {
         Some(OperatorVersion { holder: holder?, version })
     });
     let more_nodes = nodes.as_ref().is_ok_and(|(_, are_more)| *are_more);
-    ProgramVersions { operator: operator.into(), nodes: nodes.map(|(nodes, _)| nodes).into(), more_nodes }
+    let nodes = nodes.map(|(nodes, _)| nodes).into();
+    ProgramVersions { operator: operator.into(), webhook: None, nodes, more_nodes }
 }
 
 async fn in_time<T>(asking: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     timeout(PATIENCE, asking).await.with_context(|| format!("no answer within {} s", PATIENCE.as_secs()))?
 }
 
-async fn definition(client: &Client, built_in: CustomResourceDefinition) -> DefinitionVersions {
+/// Of one definition; and the Service by which it has objects converted, if it names one.
+async fn definition(
+    client: &Client,
+    built_in: CustomResourceDefinition,
+) -> (DefinitionVersions, Option<Service>) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name = built_in.name_any();
     let plural = built_in.spec.names.plural.clone();
     let reading = async { api.get_opt(&name).await.with_context(|| format!("reading {name}")) };
-    let judged = in_time(reading).await.and_then(|installed| judge(installed.as_ref(), built_in));
-    match judged {
+    let installed = in_time(reading).await;
+    let service = installed.as_ref().ok().and_then(|found| crd_diff::own_webhook(found.as_ref()).service);
+    let judged = installed.and_then(|installed| judge(installed.as_ref(), built_in));
+    let versions = match judged {
         Ok((versions, differs)) => {
             DefinitionVersions { name: plural, versions: Known::Is(versions), differs }
         }
@@ -59,7 +73,8 @@ async fn definition(client: &Client, built_in: CustomResourceDefinition) -> Defi
             let unknown = format!("{error:#}");
             DefinitionVersions { name: plural, versions: Known::Unknown { unknown }, differs: false }
         }
-    }
+    };
+    (versions, service)
 }
 
 /// The served versions, the stored one first; and whether it differs from the one of this program.

@@ -43,6 +43,9 @@ pub struct ClusterVersions {
 pub struct ProgramVersions {
     /// The one that leads.
     pub operator: Known<Option<OperatorVersion>>,
+    /// Where the definitions name a Service. A tag proves no version: it is compared with nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Known<Vec<WebhookVersion>>>,
     pub nodes: Known<Vec<NodeVersions>>,
     /// There are more nodes than are shown.
     pub more_nodes: bool,
@@ -54,6 +57,13 @@ pub struct OperatorVersion {
     pub holder: String,
     /// Not of one before 0.2.
     pub version: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebhookVersion {
+    pub deployment: String,
+    pub version: Known<String>,
 }
 
 #[derive(Debug, Serialize)]

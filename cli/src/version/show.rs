@@ -6,7 +6,7 @@ use weaver_host::table::table;
 
 use super::report::{
     ClusterVersions, DefinitionVersions, NodeVersions, OperatorVersion, ProgramVersions, PublishedRelease,
-    VersionReport,
+    VersionReport, WebhookVersion,
 };
 use crate::status::{Known, named};
 
@@ -64,11 +64,20 @@ fn to_update(PublishedRelease { found, older_parts, .. }: &PublishedRelease) -> 
 
 fn of_cluster(cluster: &ClusterVersions) -> Vec<(String, String)> {
     let ClusterVersions { kubernetes, definitions, programs } = cluster;
-    let ProgramVersions { operator, nodes, more_nodes } = programs;
+    let ProgramVersions { operator, webhook, nodes, more_nodes } = programs;
     let mut rows = Vec::new();
     let mut add = |what: &str, value: String| rows.push((what.to_owned(), value));
     add("kubernetes", kubernetes.clone());
     add("operator", operator.said(|operator| operator.as_ref().map_or_else(|| "no leader".to_owned(), led)));
+    match webhook {
+        None => {}
+        Some(Known::Unknown { unknown }) => add("webhook", format!("unknown: {unknown}")),
+        Some(Known::Is(all)) => {
+            for one in all {
+                add("webhook", converting(one));
+            }
+        }
+    }
     if definitions.iter().all(|definition| matches!(definition.versions, Known::Is(None))) {
         add("CRDs", "not installed".to_owned());
     } else {
@@ -113,6 +122,10 @@ fn on_node(NodeVersions { name: _, agent, k3s }: &NodeVersions) -> String {
 
 fn led(OperatorVersion { holder, version }: &OperatorVersion) -> String {
     format!("{}, on {}", version.as_deref().unwrap_or(NO_VERSION), named(holder))
+}
+
+fn converting(WebhookVersion { deployment, version }: &WebhookVersion) -> String {
+    version.said(|tag| format!("{tag}, by the image of the Deployment {deployment}"))
 }
 
 #[cfg(test)]

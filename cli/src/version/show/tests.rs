@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde_json::json;
 use weaver_diagnostics::finding_text::is_unprintable;
 use weaver_diagnostics::version_gap::gaps;
 
@@ -29,6 +30,7 @@ fn definition(versions: Known<Option<Vec<String>>>) -> DefinitionVersions {
 fn cluster() -> ClusterVersions {
     let programs = ProgramVersions {
         operator: operator("0.2.0"),
+        webhook: None,
         nodes: Known::Is(vec![agent("raspi", Some("0.2.0")), agent("old", None)]),
         more_nodes: false,
     };
@@ -114,6 +116,34 @@ fn what_is_not_there_or_may_not_be_seen_is_said() {
 }
 
 #[test]
+fn a_webhook_in_the_cluster_has_its_line_and_json_has_no_field_without_one() {
+    let mut with = cluster();
+    assert_eq!(serde_json::to_value(&with).unwrap().get("webhook"), None);
+    let one = |version| WebhookVersion { deployment: "weaver-webhook".into(), version };
+    // An owner's tag is no version of ours, even where it looks like one.
+    let all = vec![one(Known::Is("2026.11.30".to_owned())), one(unknown("its image has no tag"))];
+    with.programs.webhook = Some(Known::Is(all));
+    let json = serde_json::to_value(&with).unwrap();
+    let deployment = "weaver-webhook";
+    assert_eq!(
+        json["webhook"],
+        json!([
+            {"deployment": deployment, "version": "2026.11.30"},
+            {"deployment": deployment, "version": {"unknown": "its image has no tag"}},
+        ])
+    );
+    let text = of(with);
+    let lines = "\nwebhook         2026.11.30, by the image of the Deployment weaver-webhook\n\
+                 webhook         unknown: its image has no tag\nconfigmapsyncs  ";
+    assert!(text.contains(lines) && !text.contains("behind"), "{text}");
+
+    let mut refused = cluster();
+    refused.programs.webhook = Some(unknown("you may not list Deployments"));
+    let refused = of(refused);
+    assert!(refused.contains("\nwebhook         unknown: you may not list Deployments\n"), "{refused}");
+}
+
+#[test]
 fn a_release_is_compared_with_each_part_and_leads_to_what_to_type() {
     let same = with(Some(Known::Is(OWN)), None);
     let line =
@@ -160,6 +190,9 @@ proptest! {
         cluster.kubernetes.clone_from(&text);
         let forged = OperatorVersion { holder: text.clone(), version: Some(text.clone()) };
         cluster.programs.operator = Known::Is(Some(forged));
+        let deployment = text.clone();
+        let forged = WebhookVersion { deployment, version: Known::Is(text.clone()) };
+        cluster.programs.webhook = Some(Known::Is(vec![forged]));
         cluster.programs.nodes = Known::Is(vec![
             NodeVersions { k3s: Some(text.clone()), ..agent(&text, Some(&text)) },
             // One whose version is compared, too.
@@ -167,6 +200,6 @@ proptest! {
         ]);
         let shown = of(cluster);
         prop_assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
-        prop_assert_eq!(shown.lines().count(), 6 + 2);
+        prop_assert_eq!(shown.lines().count(), 7 + 2);
     }
 }
