@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
+use weaver_client::{Objects, Why};
 use weaver_copies::rights::{self, Right};
 use weaver_diagnostics::yaml_text;
 use weaver_tenant::Account;
@@ -146,20 +147,29 @@ fn roles(parts: &[GrantObject]) -> impl Iterator<Item = &Role> {
 
 /// The names of Roles can be guessed: anyone who may bind an empty one could have it filled for themselves.
 async fn is_only_ours(client: &Client, role: &Role, parts: &[GrantObject]) -> anyhow::Result<()> {
-    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), &role.namespace().unwrap_or_default());
-    let found = match bindings.list(&ListParams::default()).await {
-        // A user who may not read bindings may still grant the rights that they have.
-        Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(()),
-        found => found,
-    };
-    let found = found.with_context(|| format!("looking for other RoleBindings to {}", reference(role)))?;
-    match found.items.iter().find(|binding| is_to_others(binding, role, parts)) {
-        None => Ok(()),
-        Some(other) => Err(anyhow!(
-            "{} gives {} to others too; delete one of the two",
-            reference(other),
-            reference(role)
-        )),
+    let api: Api<RoleBinding> = Api::namespaced(client.clone(), &role.namespace().unwrap_or_default());
+    let bindings = Objects::new(api, MANAGER);
+    let mut pages = bindings.pages(ListParams::default());
+    loop {
+        let page = match pages.next_page().await {
+            Ok(Some(page)) => page,
+            Ok(None) => return Ok(()),
+            // A user who may not read bindings may still grant the rights that they have.
+            Err(error) if matches!(&error.why, Why::Refused(status) if status.is_forbidden()) => {
+                return Ok(());
+            }
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("looking for other RoleBindings to {}", reference(role)));
+            }
+        };
+        if let Some(other) = page.items.iter().find(|binding| is_to_others(binding, role, parts)) {
+            return Err(anyhow!(
+                "{} gives {} to others too; delete one of the two",
+                reference(other),
+                reference(role)
+            ));
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! Which rights an account lacks for a ConfigMapSync or ResourceSync, checked with the rights of the user.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use anyhow::bail;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams};
-use kube::{Client, ResourceExt as _};
+use kube::Client;
+use kube::api::Api;
 use weaver_api::ownership::{ACCEPT_FROM_ANNOTATION, OFFER_TO_ANNOTATION};
 use weaver_api::validate::ValidSync;
 use weaver_api::{OPERATOR_NAMESPACE, pattern};
+use weaver_client::pages::each_page;
 use weaver_copies::namespace::{Traits, selects};
 use weaver_copies::rights::{Right, for_sources, for_target};
 use weaver_tenant::Account;
@@ -169,10 +171,14 @@ pub struct CopyTargets {
 pub async fn targets(client: &Client, tenant: &str, spec: &ValidSync, tell: Tell<'_>) -> CopyTargets {
     let mut targets = CopyTargets { all: spec.targets.clone(), closed: BTreeSet::new(), is_complete: true };
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    match namespaces.list_metadata(&ListParams::default()).await {
-        Ok(list) => {
-            let traits = list.iter().map(|namespace| (namespace.name_any(), Traits::of(&namespace.metadata)));
-            let traits: BTreeMap<String, Traits> = traits.collect();
+    let mut traits: BTreeMap<String, Traits> = BTreeMap::new();
+    let listed = each_page(&namespaces, "", |page| {
+        traits
+            .extend(page.into_iter().map(|meta| (meta.name.clone().unwrap_or_default(), Traits::of(&meta))));
+        ControlFlow::Continue(())
+    });
+    match listed.await {
+        Ok(()) => {
             let source = traits.get(&spec.source_namespace).cloned().unwrap_or_default();
             for (name, traits) in traits {
                 targets.look_at(tenant, spec, name, &traits, &source);

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Subcommand;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
-use kube::{Client, Resource, ResourceExt as _};
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use weaver_api::GROUP;
 use weaver_api::kind::ObjectKind;
@@ -240,20 +240,20 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     let resources: Api<K> = Api::all(client.clone());
-    let found = match resources.list_metadata(&ListParams::default()).await {
-        Ok(list) => list.items,
-        // After `weaver uninstall` the cluster does not know the kind any more, so none lives.
-        Err(kube::Error::Api(status))
-            if status.code == 404 && !is_served(client, &K::plural(&())).await? =>
-        {
-            Vec::new()
+    let mut living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
+    let listed = each_page(&resources, "", |page| {
+        for meta in page {
+            living.uids.extend(meta.uid);
+            living.names.insert((meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()));
         }
-        Err(error) => return Err(error).with_context(|| format!("listing {}s", K::kind(&()))),
-    };
-    Ok(Living {
-        uids: found.iter().filter_map(kube::ResourceExt::uid).collect(),
-        names: found.iter().map(|sync| (sync.namespace().unwrap_or_default(), sync.name_any())).collect(),
-    })
+        ControlFlow::Continue(())
+    });
+    match listed.await {
+        Ok(()) => Ok(living),
+        // After `weaver uninstall` the cluster does not know the kind any more, so none lives.
+        Err(CallError::NotFound(_)) if !is_served(client, &K::plural(&())).await? => Ok(living),
+        Err(error) => Err(error).with_context(|| format!("listing {}s", K::kind(&()))),
+    }
 }
 
 /// Does the cluster serve these at any version? At another one than this program's they live all the same.

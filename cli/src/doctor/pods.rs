@@ -14,7 +14,7 @@ use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::recognise::Recogniser;
 use weaver_diagnostics::tokens::without_secrets;
 
-use super::ask::{MOST, asked};
+use super::ask::{asked, each_page};
 
 /// The kubelet's reason for an image whose name is no name, and for a container that ended.
 const INVALID_NAME: &str = "InvalidImageName";
@@ -82,24 +82,33 @@ impl Stuck {
 /// Findings on pods that cannot get their images.
 pub async fn look(client: &Client) -> Vec<Finding> {
     let api: Api<Pod> = Api::all(client.clone());
-    let params = ListParams::default().limit(MOST).fields("status.phase!=Succeeded,status.phase!=Failed");
-    let pods = match asked("listing pods", api.list(&params)).await {
-        Ok(pods) => pods.items,
+    let params = ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed");
+    let (mut stuck, mut ended): (Vec<Stuck>, Vec<Stuck>) = (Vec::new(), Vec::new());
+    let listed = each_page("listing pods", api, params, |page| {
+        if page.is_first {
+            stuck.clear();
+            ended.clear();
+        }
+        stuck.extend(page.items.iter().flat_map(not_pulled));
+        ended.extend(page.items.iter().flat_map(of_other_format));
+        ended.truncate(ASKED);
+    });
+    match listed.await {
+        Ok(()) => {}
         // A tenant may not list pods, and does not need to; an API server without pods has none that wait.
         Err(finding) if matches!(finding.code, Code::RightsMissingForCheck | Code::DefinitionDiffers) => {
             return Vec::new();
         }
         Err(finding) => return vec![*finding],
-    };
+    }
     let Ok(recogniser) = Recogniser::new() else { return Vec::new() };
-    let mut stuck: Vec<Stuck> = pods.iter().flat_map(not_pulled).collect();
     let open = stuck.iter_mut().filter(|one| one.is_said() && recognised(&recogniser, one).is_none());
     for one in open.take(ASKED) {
         if let Some(message) = last_event(client, one).await {
             one.message = message;
         }
     }
-    for one in pods.iter().flat_map(of_other_format).take(ASKED) {
+    for one in ended {
         let Some(message) = last_message(client, &one).await else { continue };
         let said = Stuck { message, ..one };
         if recognised(&recogniser, &said).is_some() {
@@ -122,7 +131,8 @@ fn stuck(pod: &Pod, container: &ContainerStatus, reason: &str, message: &str) ->
         pod: pod.name_any(),
         container: container.name.clone(),
         reason: reason.to_owned(),
-        message: message.to_owned(),
+        // Of more nothing is used, and there may be very many pods.
+        message: message.chars().take(LONGEST + 1).collect(),
     }
 }
 
@@ -150,11 +160,15 @@ fn of_other_format(pod: &Pod) -> Vec<Stuck> {
 /// Why the last pull failed. A kubelet that waits before the next pull may report only that it waits.
 async fn last_event(client: &Client, one: &Stuck) -> Option<String> {
     let api: Api<Event> = Api::namespaced(client.clone(), &one.namespace);
-    let fields = format!("involvedObject.name={},reason=Failed", one.pod);
-    let events =
-        asked("listing events", api.list(&ListParams::default().limit(MOST).fields(&fields))).await.ok()?;
-    let mut messages = events.items.into_iter().filter_map(|event| event.message);
-    messages.rfind(|message| message.starts_with("Failed to pull image"))
+    let params = ListParams::default().fields(&format!("involvedObject.name={},reason=Failed", one.pod));
+    let mut last = None;
+    let listed = each_page("listing events", api, params, |page| {
+        let mut messages = page.items.into_iter().filter_map(|event| event.message);
+        let failed = messages.rfind(|message| message.starts_with("Failed to pull image"));
+        last = failed.or_else(|| last.take());
+    });
+    listed.await.ok()?;
+    last
 }
 
 /// The container's last message before it ended.

@@ -14,7 +14,7 @@ use weaver_diagnostics::catalogue::Category;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
-use super::ask::{MOST, asked};
+use super::ask::each_page;
 use super::seen::{LocatedFinding, Location};
 
 /// Findings of one node that are shown.
@@ -26,18 +26,20 @@ const LONGEST: usize = 300;
 /// What is bad or worth a look, on every node but the one whose agent was checked directly.
 pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<LocatedFinding> {
     let reports: Api<DeserializeGuard<NodeReport>> = Api::all(client.clone());
-    let params = ListParams::default().limit(MOST);
-    let findings = match asked("listing NodeReports", reports.list(&params)).await {
-        Ok(list) => {
-            let others = list.iter().filter(|report| Some(report.name_any()) != asked_itself);
-            others.flat_map(|report| of_node(&report.name_any(), report.0.as_ref().ok())).collect()
+    let mut findings: Vec<Finding> = Vec::new();
+    let listed = each_page("listing NodeReports", reports, ListParams::default(), |page| {
+        if page.is_first {
+            findings.clear();
         }
+        let others = page.items.iter().filter(|report| Some(report.name_any()) != asked_itself);
+        findings.extend(others.flat_map(|report| of_node(&report.name_any(), report.0.as_ref().ok())));
+    });
+    match listed.await {
+        Ok(()) => {}
         // A tenant may not read them, and does not need to; a missing definition is reported by itself.
-        Err(finding) if matches!(finding.code, Code::RightsMissingForCheck | Code::DefinitionDiffers) => {
-            Vec::new()
-        }
-        Err(finding) => vec![*finding],
-    };
+        Err(finding) if matches!(finding.code, Code::RightsMissingForCheck | Code::DefinitionDiffers) => {}
+        Err(finding) => findings.push(*finding),
+    }
     findings.into_iter().map(|finding| LocatedFinding { location: Location::Node, finding }).collect()
 }
 

@@ -5,14 +5,14 @@ use std::fmt::Debug;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::ListParams;
-use kube::core::{DeserializeGuard, NamespaceResourceScope, ObjectList};
+use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync, ServiceToken};
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::finding_text::quoted;
 
-use super::ask::{MOST, asked};
+use super::ask::each_page;
 
 /// The operator has seen a change long before.
 const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
@@ -72,30 +72,17 @@ async fn of_kind<K: TenantKind>(client: &Client, namespace: Option<&str>) -> Vec
     let within = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
     let what = format!("listing {}s{within}", K::kind(&()));
     let now = Timestamp::now();
-    let mut params = ListParams::default().limit(PAGE);
-    let (mut bad, mut more, mut seen) = (Vec::new(), 0, 0);
-    // If the rest of a list has expired, all is listed again, once.
-    for _ in 0..2 * MOST / PAGE {
-        let list = match asked(&what, page(&api, &params)).await {
-            Ok(Some(list)) => list,
-            Ok(None) => {
-                params.continue_token = None;
-                (bad, more, seen) = (Vec::new(), 0, 0);
-                continue;
-            }
-            Err(finding) => {
-                bad.push(*finding);
-                break;
-            }
-        };
-        for finding in list.items.iter().filter_map(|guard| judged(guard, now)) {
+    let (mut bad, mut more) = (Vec::new(), 0);
+    let listed = each_page(&what, api, ListParams::default().limit(PAGE), |page| {
+        if page.is_first {
+            (bad, more) = (Vec::new(), 0);
+        }
+        for finding in page.items.iter().filter_map(|guard| judged(guard, now)) {
             if bad.len() < NAMED { bad.push(finding) } else { more += 1 }
         }
-        seen += list.items.len();
-        params.continue_token = list.metadata.continue_.filter(|next| !next.is_empty());
-        if params.continue_token.is_none() || seen >= MOST as usize {
-            break;
-        }
+    });
+    if let Err(finding) = listed.await {
+        bad.push(*finding);
     }
     if more > 0 {
         let (kind, short) = (K::kind(&()), K::SHORT);
@@ -105,17 +92,6 @@ async fn of_kind<K: TenantKind>(client: &Client, namespace: Option<&str>) -> Vec
         bad.push(Finding::new(Code::SyncNotReady, message).saw(Place::file(kind), format!("{more} more")));
     }
     bad
-}
-
-/// A part of a list; `None` if the list that it continues has expired.
-async fn page<K: TenantKind>(
-    api: &Api<DeserializeGuard<K>>,
-    params: &ListParams,
-) -> kube::Result<Option<ObjectList<DeserializeGuard<K>>>> {
-    match api.list(params).await {
-        Err(kube::Error::Api(status)) if status.code == 410 && params.continue_token.is_some() => Ok(None),
-        answer => answer.map(Some),
-    }
 }
 
 fn judged<K: TenantKind>(guard: &DeserializeGuard<K>, now: Timestamp) -> Option<Finding> {

@@ -2,16 +2,18 @@
 //! user. Nothing is written.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::{Api, ListParams};
+use kube::api::Api;
 use weaver_api::kind::ObjectKind;
 use weaver_api::names::SUBDOMAIN_MAX;
 use weaver_api::ownership::{SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConflictPolicy, ImmutablePolicy, Merge, Selector};
 use weaver_api::validate::{Sources, ValidSync};
+use weaver_client::pages::each_page;
 use weaver_copies::content::Content;
 use weaver_copies::content::merge::{ContentMerger, reading_order};
 use weaver_copies::copy::{DesiredCopy, source_reference};
@@ -24,9 +26,6 @@ use weaver_copies::sources::{MAX_SOURCES, WantedCopies, may_be_source, query};
 use super::any_sync::AnySync;
 use super::planned::{PlannedCopy, PlannedStep, Show};
 use crate::missing::{CopyTargets, Tell};
-
-/// So many more are listed than may be selected, since some may be copies.
-const PAGE: u32 = 100;
 
 /// The most copies that are compared, and the most stale ones of a kind that are listed.
 const MAX_COMPARED: usize = 1_000;
@@ -90,23 +89,20 @@ impl Comparison<'_> {
     async fn selected(&self, selector: &Selector) -> Option<Vec<String>> {
         let ValidSync { source_kind: kind, source_namespace: namespace, .. } = self.spec;
         let objects: Api<Object> = Api::namespaced_with(self.client.clone(), namespace, kind);
-        let most = u32::try_from(MAX_SOURCES).unwrap_or(u32::MAX).saturating_add(PAGE);
-        let params = ListParams::default().labels(&query(selector)).limit(most);
-        let found = match objects.list_metadata(&params).await {
-            Ok(found) => found,
-            Err(error) => {
-                (self.tell)(&format!("{kind}s in {namespace} could not be listed with your rights: {error}"));
-                return None;
-            }
-        };
-        let is_whole = found.metadata.continue_.as_deref().unwrap_or_default().is_empty();
-        let sources = found.items.into_iter().filter(|object| may_be_source(&object.metadata));
-        let names: Vec<String> = sources.filter_map(|object| object.metadata.name).collect();
+        let query = query(selector);
+        let mut names: Vec<String> = Vec::new();
+        let listed = each_page(&objects, &query, |page| {
+            names.extend(page.into_iter().filter(may_be_source).filter_map(|meta| meta.name));
+            if names.len() > MAX_SOURCES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if let Err(error) = listed.await {
+            (self.tell)(&format!("{kind}s in {namespace} could not be listed with your rights: {error}"));
+            return None;
+        }
         let those = format!("{kind}s in {namespace} that spec.source.selector selects");
         if names.len() > MAX_SOURCES {
-            let at_least = if is_whole { "" } else { "at least " };
             (self.tell)(&format!(
-                "{at_least}{} {those}: nothing is copied, since at most {MAX_SOURCES} are allowed; ask for more labels, \
+                "at least {} {those}: nothing is copied, since at most {MAX_SOURCES} are allowed; ask for more labels, \
                  or divide them among several syncs",
                 names.len()
             ));
@@ -246,28 +242,29 @@ impl Comparison<'_> {
         let owner = self.sync.owner();
         let objects: Api<Object> = Api::all_with(self.client.clone(), &kind);
         let query = format!("{SYNC_UID_LABEL}={}", owner.uid);
-        let most = u32::try_from(MAX_COMPARED).unwrap_or(u32::MAX);
-        let found = match objects.list_metadata(&ListParams::default().labels(&query).limit(most)).await {
-            Ok(found) => found,
-            Err(error) => {
-                (self.tell)(&format!("{kind}s that would be deleted are not known: {error}"));
-                return;
+        let mut seen = 0;
+        let listed = each_page(&objects, &query, |page| {
+            if seen >= MAX_COMPARED {
+                (self.tell)(&format!(
+                    "of its copies only the first {seen} {kind}s were looked at for what would be deleted"
+                ));
+                return ControlFlow::Break(());
             }
-        };
-        if !found.metadata.continue_.as_deref().unwrap_or_default().is_empty() {
-            (self.tell)(&format!(
-                "of its copies the first {MAX_COMPARED} {kind}s are looked at for what would be deleted"
-            ));
-        }
-        for object in found.items {
-            let Some(copy) = ObjectKey::of(kind, &object.metadata) else { continue };
-            let of = object.metadata.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
-            if wanted.has(&copy, of.map(String::as_str)) {
-                continue;
+            seen += page.len();
+            for meta in page {
+                let Some(copy) = ObjectKey::of(kind, &meta) else { continue };
+                let of = meta.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
+                if wanted.has(&copy, of.map(String::as_str)) {
+                    continue;
+                }
+                if let Some(step) = PlannedStep::of_stale(&owner, &self.sync.source, &copy, &meta) {
+                    (self.show)(PlannedCopy { copy, step });
+                }
             }
-            if let Some(step) = PlannedStep::of_stale(&owner, &self.sync.source, &copy, &object.metadata) {
-                (self.show)(PlannedCopy { copy, step });
-            }
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = listed.await {
+            (self.tell)(&format!("{kind}s that would be deleted are not all known: {error}"));
         }
     }
 }

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use weaver_api::kind::ObjectKind;
 use weaver_api::v1beta1::{ConfigMapSync, ResourceSync};
 use weaver_api::validate::KindName;
-use weaver_client::Objects;
 use weaver_client::call::DEADLINE;
+use weaver_client::{Error, Objects};
 use weaver_copies::rights::Right;
 use weaver_diagnostics::finding_text::clean;
 use weaver_tenant::Account;
@@ -29,10 +29,6 @@ use super::view::health::ResourceSummary;
 use super::view::sync::{SyncKey, SyncKind, SyncView};
 use crate::review;
 use crate::sync::any_sync::{self, AnySync};
-
-/// Events in one page of a list, and such pages for one object.
-const EVENTS: u32 = 500;
-const ANSWERS: u32 = MOST / EVENTS;
 
 /// The whole of a sync of which only what the lists show is kept.
 pub async fn details(app: &App, brief: &SyncView) -> Result<SyncView, String> {
@@ -83,20 +79,24 @@ pub async fn sync(client: &Client, SyncKey { kind, namespace, name }: &SyncKey) 
 
 /// The events in this namespace about what is selected, or why they are not known.
 pub async fn said(app: &App, namespace: &str, about: &str) -> Result<History, String> {
-    let api: Api<v1::Event> = Api::namespaced(app.live.client.clone(), namespace);
+    let events: Objects<v1::Event> =
+        Objects::new(Api::namespaced(app.live.client.clone(), namespace), "weaver");
     let asked = app.histories.get(format!("{namespace} {about}"), async {
-        let mut history = History::default();
-        let mut params = ListParams::default().fields(about).limit(EVENTS);
-        for _ in 0..ANSWERS {
-            let list = api.list(&params).await?;
-            history.extend(&list.items);
+        let (mut history, mut seen) = (History::default(), 0);
+        let mut pages = events.pages(ListParams::default().fields(about));
+        while let Some(page) = Box::pin(pages.next_page()).await? {
+            if page.is_first {
+                (history, seen) = (History::default(), 0);
+            }
+            history.extend(&page.items);
             // In order of their names, and not of their times.
-            let more = list.metadata.continue_.filter(|more| !more.is_empty());
-            history.is_cut = more.is_some();
-            let Some(more) = more else { break };
-            params = params.continue_token(&more);
+            history.is_cut = !page.is_last;
+            seen += page.items.len();
+            if seen >= MOST {
+                break;
+            }
         }
-        Ok::<_, kube::Error>(history)
+        Ok::<_, Error>(history)
     });
     in_time(DEADLINE, asked).await
 }

@@ -1,6 +1,8 @@
 //! The kinds themselves, which are deleted last: deleting a definition deletes each object of it, so first there must
 //! be none.
 
+use std::ops::ControlFlow;
+
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
@@ -8,6 +10,7 @@ use kube::api::{Api, ListParams};
 use tokio::time::Instant;
 use weaver_api::crds::STORED;
 use weaver_api::v1beta1::NodeReport;
+use weaver_client::pages::each_page;
 
 use super::installed_object::InstalledObject;
 use crate::resource::kind::Kind;
@@ -65,8 +68,13 @@ async fn objects(client: &Client, definition: &InstalledObject) -> anyhow::Resul
 /// The reports of the node agents.
 pub async fn reports(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
     let api: Api<NodeReport> = Api::all(client.clone());
-    let found = api.list_metadata(&ListParams::default()).await.context("listing NodeReports")?;
-    Ok(found.items.iter().map(|report| InstalledObject::named::<NodeReport>(&report.metadata)).collect())
+    let mut reports = Vec::new();
+    let listed = each_page(&api, "", |page| {
+        reports.extend(page.iter().map(InstalledObject::named::<NodeReport>));
+        ControlFlow::Continue(())
+    });
+    listed.await.context("listing NodeReports")?;
+    Ok(reports)
 }
 
 #[cfg(test)]

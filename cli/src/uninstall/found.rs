@@ -1,6 +1,8 @@
 //! What is installed of Config Weaver in a cluster, and what is printed before anything is written.
 
-use anyhow::{Context as _, ensure};
+use std::fmt::Debug;
+
+use anyhow::ensure;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -9,11 +11,13 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
 use weaver_api::lease::NAME as LEASE;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
+use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
 use weaver_installer::{accounts, deletions, nodes};
 
@@ -213,20 +217,32 @@ async fn own_rights(client: &Client) -> anyhow::Result<Vec<InstalledObject>> {
 
 /// What tenants have granted, bindings first; and objects that only have such a name.
 async fn grants(client: &Client) -> anyhow::Result<(Vec<InstalledObject>, Vec<String>)> {
-    let all = ListParams::default();
-    let bindings =
-        Api::<RoleBinding>::all(client.clone()).list(&all).await.context("listing RoleBindings")?;
-    let roles = Api::<Role>::all(client.clone()).list(&all).await.context("listing Roles")?;
-    let (mut ours, mut changed) = (Vec::new(), Vec::new());
-    for binding in bindings.items.iter().filter(|binding| minting::is_named_like_ours(&binding.metadata)) {
-        let part = InstalledObject::of(binding);
-        if minting::is_bound(binding) { ours.push(part) } else { changed.push(part.to_string()) }
+    let mut all = of_kind(client, minting::is_bound).await?;
+    all.extend(of_kind(client, minting::is_granted).await?);
+    let (ours, changed): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, is_ours)| *is_ours);
+    let ours = ours.into_iter().map(|(part, _)| part).collect();
+    Ok((ours, changed.iter().map(|(part, _)| part.to_string()).collect()))
+}
+
+/// Those of a kind that are named like ours, and whether they are.
+async fn of_kind<K>(
+    client: &Client,
+    is_ours: impl Fn(&K) -> bool,
+) -> anyhow::Result<Vec<(InstalledObject, bool)>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let objects: Objects<K> = Objects::new(Api::all(client.clone()), "weaver");
+    let mut pages = objects.pages(ListParams::default());
+    let mut found = Vec::new();
+    while let Some(page) = pages.next_page().await? {
+        if page.is_first {
+            found.clear();
+        }
+        let named = page.items.iter().filter(|object| minting::is_named_like_ours(object.meta()));
+        found.extend(named.map(|object| (InstalledObject::of(object), is_ours(object))));
     }
-    for role in roles.items.iter().filter(|role| minting::is_named_like_ours(&role.metadata)) {
-        let part = InstalledObject::of(role);
-        if minting::is_granted(role) { ours.push(part) } else { changed.push(part.to_string()) }
-    }
-    Ok((ours, changed))
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! The operator's own namespace: it is deleted when only objects of Kubernetes and Config Weaver are in it.
 
+use std::ops::ControlFlow;
+
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject};
 use kube::discovery::{Discovery, Scope, verbs};
 use tokio::time::Instant;
 use weaver_api::lease::NAME as LEASE;
 use weaver_api::{GROUP, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
+use weaver_client::pages::each_page;
 
 use super::installed_object::InstalledObject;
 use crate::stdout::say;
@@ -59,14 +62,15 @@ pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
             continue;
         }
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), OPERATOR_NAMESPACE, &resource);
-        match api.list_metadata(&ListParams::default()).await {
-            Ok(found) => {
-                let names = found.items.iter().map(kube::ResourceExt::name_any);
-                let others = names.filter(|name| !is_expected(&resource, name));
-                strangers.extend(others.map(|name| format!("{} {name}", resource.kind)));
-            }
-            // A namespace that is not known to be empty stays.
-            Err(error) => strangers.push(format!("{}, which cannot be listed: {error}", resource.plural)),
+        let listed = each_page(&api, "", |page| {
+            let names = page.into_iter().filter_map(|meta| meta.name);
+            let others = names.filter(|name| !is_expected(&resource, name));
+            strangers.extend(others.map(|name| format!("{} {name}", resource.kind)));
+            ControlFlow::Continue(())
+        });
+        // A namespace that is not known to be empty stays.
+        if let Err(error) = listed.await {
+            strangers.push(format!("{}, which cannot be listed: {error}", resource.plural));
         }
     }
     strangers.sort();

@@ -5,6 +5,7 @@
 //! time, so an operator that dies meanwhile is replaced as soon as its lease is late.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Secret;
@@ -20,6 +21,7 @@ use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, ResourceSync};
 use weaver_client::WriteMode;
+use weaver_client::pages::each_page;
 use weaver_copies::finalizers::{FinalizerChange, after, leaves_copies};
 use weaver_copies::metadata::is_adopted;
 use weaver_copies::plan::{StaleCopy, stale_copy};
@@ -269,15 +271,18 @@ fn goes_with<'a>(
 /// judge what refers to it, and leaves it.
 pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::Result<()> {
     let secrets: Api<Secret> = Api::all(client.clone());
-    let params = ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}"));
+    let ours = format!("{MANAGED_BY_LABEL}={MANAGED_BY}");
     let _progress = Progress::waiting("waiting for the garbage collector");
     loop {
-        let found = secrets.list_metadata(&params).await.context("listing the Secrets of ServiceTokens")?;
-        let owned =
-            found.items.iter().filter(|secret| secret.owner_references().iter().any(is_service_token));
-        let owned: Vec<String> = owned
-            .map(|secret| format!("{}/{}", secret.namespace().unwrap_or_default(), secret.name_any()))
-            .collect();
+        let mut owned = Vec::new();
+        let listed = each_page(&secrets, &ours, |page| {
+            let is_owned = |meta: &ObjectMeta| meta.owner_references.iter().flatten().any(is_service_token);
+            owned.extend(page.into_iter().filter(is_owned).map(|meta| {
+                format!("{}/{}", meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default())
+            }));
+            ControlFlow::Continue(())
+        });
+        listed.await.context("listing the Secrets of ServiceTokens")?;
         if owned.is_empty() {
             return Ok(());
         }

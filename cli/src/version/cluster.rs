@@ -11,6 +11,7 @@ use kube::{Client, ResourceExt as _};
 use tokio::time::timeout;
 use weaver_api::lease::LeaseRecord;
 use weaver_api::v1beta1::NodeReport;
+use weaver_client::Objects;
 use weaver_installer::Service;
 
 use super::report::{ClusterVersions, DefinitionVersions, NodeVersions, OperatorVersion, ProgramVersions};
@@ -21,7 +22,7 @@ use crate::status::{Known, lease};
 /// A part that does not answer in time counts as unknown.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Nodes that are shown.
-const MOST: u32 = 500;
+const MOST: usize = 500;
 
 /// All that the API server shows; what it does not show is unknown, with the reason.
 pub async fn read(client: &Client) -> anyhow::Result<ClusterVersions> {
@@ -92,10 +93,21 @@ fn judge(
 
 /// The nodes that have a report, and whether there are more than these.
 async fn nodes(client: &Client) -> anyhow::Result<(Vec<NodeVersions>, bool)> {
-    let api: Api<DeserializeGuard<NodeReport>> = Api::all(client.clone());
-    let reports = api.list(&ListParams::default().limit(MOST)).await.context("listing NodeReports")?;
-    let are_more = reports.metadata.continue_.as_deref().is_some_and(|token| !token.is_empty());
-    Ok((reports.iter().map(node).collect(), are_more))
+    let reports: Objects<DeserializeGuard<NodeReport>> = Objects::new(Api::all(client.clone()), "weaver");
+    let mut pages = reports.pages(ListParams::default());
+    let (mut nodes, mut are_more) = (Vec::new(), false);
+    while let Some(page) = pages.next_page().await? {
+        if page.is_first {
+            nodes.clear();
+        }
+        nodes.extend(page.items.iter().map(node));
+        are_more = nodes.len() > MOST || nodes.len() == MOST && !page.is_last;
+        if are_more {
+            nodes.truncate(MOST);
+            break;
+        }
+    }
+    Ok((nodes, are_more))
 }
 
 fn node(report: &DeserializeGuard<NodeReport>) -> NodeVersions {

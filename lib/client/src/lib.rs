@@ -6,7 +6,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`Objects`] | a deadline on each request; writes that refuse unknown fields; a list in pages; an update that repeats a pure change on a newer object; server-side apply and dry run; a delete of exactly the object that was seen |
+//! | [`Objects`] | a deadline on each request; writes that refuse unknown fields; a list in pages, smaller ones where the objects are large; an update that repeats a pure change on a newer object; server-side apply and dry run; a delete of exactly the object that was seen |
 //! | [`Objects::wait`], [`Objects::gone`] | a deadline, and what was missing at it: "not there" and "not ready" are two answers |
 //! | [`Objects::watch`] | each change once, across lost connections and `410 Gone` |
 //! | [`rollback`] | writes that are undone together, in reverse order, unless they are kept; what others changed in between stays |
@@ -61,6 +61,7 @@ pub mod call;
 pub mod conditions;
 pub mod connection;
 mod error;
+mod list;
 pub mod managed_fields;
 pub mod merge_patch;
 mod objects;
@@ -71,6 +72,7 @@ mod wait;
 mod watch;
 
 pub use error::{Error, Refusal, Why};
-pub use objects::{Conflicts, Objects, PAGE, Updated, WriteMode};
+pub use list::{PAGE, Page, Pages};
+pub use objects::{Conflicts, Objects, Updated, WriteMode};
 pub use wait::{WaitProgress, held_by};
 pub use watch::{Change, Changes};

@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, Request, request};
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
@@ -15,12 +15,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::call::{CallError, DEADLINE, no_answer};
+use crate::call::{DEADLINE, no_answer};
 use crate::error::{Error, Refusal, Why};
 use crate::requests;
 
-/// Objects of one page of a list, unless the parameters say otherwise.
-pub const PAGE: u32 = 500;
 /// Attempts at a change while others write.
 pub(crate) const ATTEMPTS: u32 = 6;
 
@@ -161,6 +159,10 @@ impl<K: Resource> Objects<K> {
     pub(crate) fn error(&self, doing: &'static str, name: &str, why: Why) -> Error {
         Error { doing, object: self.key(name), why, is_write: false }
     }
+
+    pub(crate) fn not_listed(&self, why: Why) -> Error {
+        Error { doing: "listing", object: format!("{}s", self.resource.kind), why, is_write: false }
+    }
 }
 
 impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
@@ -182,42 +184,6 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     /// As [`Self::get`], and if there is no such object ([`Error::is_not_found`]).
     pub async fn read(&self, name: &str) -> Result<K, Error> {
         self.within_deadline(self.api.get(name)).await.map_err(|why| self.error("reading", name, why))
-    }
-
-    /// All objects that the parameters select, page by page ([`PAGE`]). If the list changes so fast that its pages
-    /// expire, it is read again from the start, a few times. Where the objects are so large that a page is longer than
-    /// what is read of an answer, the next pages are smaller.
-    ///
-    /// # Errors
-    /// If the API server refuses a page or does not answer.
-    pub async fn list(&self, mut params: ListParams) -> Result<Vec<K>, Error> {
-        params.limit.get_or_insert(PAGE);
-        let (mut objects, mut expired) = (Vec::new(), 0);
-        loop {
-            let page = match self.within_deadline(self.api.list(&params)).await {
-                Err(Why::Refused(status))
-                    if status.code == 410 && params.continue_token.is_some() && expired < ATTEMPTS =>
-                {
-                    expired += 1;
-                    params.continue_token = None;
-                    objects.clear();
-                    continue;
-                }
-                Err(Why::Unanswered(CallError::TooLarge)) if params.limit.is_some_and(|limit| limit > 1) => {
-                    params.limit = params.limit.map(|limit| (limit / 10).max(1));
-                    continue;
-                }
-                page => page.map_err(|why| {
-                    let object = format!("{}s", self.resource.kind);
-                    Error { doing: "listing", object, why, is_write: false }
-                })?,
-            };
-            objects.extend(page.items);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params.continue_token = Some(token),
-                None => return Ok(objects),
-            }
-        }
     }
 
     /// Creates an object. `object` is a `K`, or what serialises to one, such as a manifest: a field that the
@@ -372,7 +338,10 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         send(how == WriteMode::DryRun).await
     }
 
-    async fn within_deadline<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, Why> {
+    pub(crate) async fn within_deadline<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, Why> {
         match timeout(self.deadline, request).await {
             Ok(answer) => answer.map_err(Why::from),
             Err(_) => Err(Why::Unanswered(no_answer(self.deadline))),
@@ -395,44 +364,4 @@ fn exactly(wanted: &impl Serialize, current: &impl Resource) -> Result<Value, Wh
     wanted["metadata"]["uid"] = json!(current.meta().uid);
     wanted["metadata"]["resourceVersion"] = json!(current.meta().resource_version);
     Ok(wanted)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::ready;
-
-    use http::{Request, Response};
-    use http_body_util::Limited;
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::Client;
-    use kube::client::Body;
-    use tower::BoxError;
-
-    use super::*;
-
-    /// Twenty objects; no more than 300 bytes are read of an answer.
-    fn answer(query: &str) -> Response<Limited<Body>> {
-        let value = |name: &str| {
-            let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-            value.map_or(0, |value| value.parse::<usize>().unwrap())
-        };
-        let (from, to) = (value("continue"), (value("continue") + value("limit")).min(20));
-        let items: Vec<Value> = (from..to).map(|n| json!({"metadata": {"name": format!("o-{n}")}})).collect();
-        let more = if to < 20 { to.to_string() } else { String::new() };
-        let list = json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"continue": more}, "items": items});
-        Response::new(Limited::new(Body::from(list.to_string().into_bytes()), 300))
-    }
-
-    /// Who may write objects decides how long a page is, and must not hide the others.
-    #[tokio::test]
-    async fn a_page_that_is_too_long_is_read_in_smaller_ones() {
-        let service = tower::service_fn(|request: Request<Body>| {
-            ready(Ok::<_, BoxError>(answer(request.uri().query().unwrap_or_default())))
-        });
-        let client = Client::new(service, "a");
-        let maps: Objects<ConfigMap> = Objects::new(Api::namespaced(client, "a"), "test");
-        let found = maps.list(ListParams::default()).await.unwrap();
-        let names: Vec<_> = found.into_iter().filter_map(|map| map.metadata.name).collect();
-        assert_eq!(names, (0..20).map(|n| format!("o-{n}")).collect::<Vec<_>>());
-    }
 }

@@ -15,7 +15,7 @@ pub struct EventView {
 
 /// Events of one object that are listed, and those that are shown. Anyone who may write Events in a namespace may write
 /// very many about an object.
-pub const MOST: u32 = 2_000;
+pub const MOST: usize = 2_000;
 pub const SHOWN: usize = 200;
 /// Characters of a reason and of a message.
 const REASON: usize = 128;
