@@ -8,7 +8,7 @@
 use weaver_diagnostics::{
     finding::{Code, Finding, Severity},
     join,
-    k3d::verdict,
+    k3d::{engine::EngineProgram, verdict},
     k3s_upgrade::Role,
     overrides::Overrides,
 };
@@ -18,8 +18,9 @@ use weaver_diagnostics::{
 pub enum Runs {
     /// As a unit of this machine.
     Unit(Role),
-    /// In this cluster of k3d, which must serve these names, and is at this port of the machine where it runs.
-    K3d { cluster: String, names: Vec<String>, port: Option<u16> },
+    /// In this cluster of k3d, which must serve these names, and is at this port of the machine where it runs; `engine`
+    /// has its containers.
+    K3d { cluster: String, names: Vec<String>, port: Option<u16>, engine: EngineProgram },
 }
 
 impl Runs {
@@ -28,7 +29,9 @@ impl Runs {
         match self {
             Self::Unit(Role::Server) => finding,
             Self::Unit(Role::Agent) => join::on_this_node(finding),
-            Self::K3d { cluster, names, port } => verdict::on_k3d(finding, cluster, names, *port),
+            Self::K3d { cluster, names, port, engine } => {
+                verdict::on_k3d(finding, cluster, names, *port, *engine)
+            }
         }
     }
 }

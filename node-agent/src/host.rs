@@ -100,6 +100,7 @@ impl Host {
                 cluster: k3d.cluster.clone().unwrap_or_else(|| "CLUSTER".to_owned()),
                 names: k3d.names(),
                 port: k3d.api.map(|api| api.port()),
+                engine: k3d.program(),
             },
         }
     }

@@ -16,6 +16,7 @@ use weaver_diagnostics::{
     finding::{Finding, Severity},
     k3d::{
         cluster::{Gateway, K3dCluster, NotChosen},
+        engine::EngineProgram,
         verdict,
     },
     k3s_config::{DEFAULT_DATA_DIR, Effective},
@@ -139,6 +140,11 @@ impl K3d {
             .filter_map(|file| kubeconfig::unusable(file, None))
             .map(Unusable::of_administrator)
             .collect()
+    }
+
+    /// What is typed to see its containers.
+    pub(crate) fn program(&self) -> EngineProgram {
+        self.engine.as_ref().map(Engine::program).unwrap_or_default()
     }
 
     /// Returns when a container of k3d has changed.

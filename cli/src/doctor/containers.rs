@@ -4,6 +4,7 @@
 //! Only reads: nothing is started. Without an engine, or without a container of k3d, nothing is reported.
 
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::k3d::engine::EngineProgram;
 use weaver_diagnostics::k3d::verdict;
 use weaver_diagnostics::recognise::Recogniser;
 use weaver_host::docker::{Engine, EngineError};
@@ -18,8 +19,12 @@ pub async fn look(engine: Result<Option<Engine>, EngineError>, is_bad: bool) -> 
     let findings = match asked(engine, is_bad).await {
         Ok(findings) => findings,
         Err(EngineError { socket, why, .. }) if is_bad => {
-            let remedy = Remedy::new("run `weaver doctor` as root, or as a member of the group docker")
-                .command("sudo weaver doctor");
+            let other = match EngineProgram::at(&socket) {
+                EngineProgram::Docker => "as a member of the group docker",
+                EngineProgram::Podman | EngineProgram::PodmanOfRoot => "as the user of podman",
+            };
+            let remedy =
+                Remedy::new(format!("run `weaver doctor` as root, or {other}")).command("sudo weaver doctor");
             // There may be no k3d at all.
             vec![verdict::unread(&socket, &why).milder(Severity::Unknown).remedy(remedy)]
         }

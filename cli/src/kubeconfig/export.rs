@@ -169,7 +169,7 @@ async fn prove(
         HandshakeOutcome::Dates(why) => Err(refusal(format!(
             "the certificate at {endpoint} cannot be used: {why}; compare the clock (`timedatectl`); if it \
              is right, k3s renews its certificate with `{}`",
-            typed_at(&RESTART_K3S, arguments.k3d.as_deref())
+            typed_at(&RESTART_K3S, arguments.k3d.as_deref(), k3d::program())
         ))),
         HandshakeOutcome::Untrusted(why) => Err(refusal(format!(
             "the certificate at {endpoint} is not signed by the CA in {file}: {why}; name the kubeconfig of \
@@ -178,7 +178,7 @@ async fn prove(
         HandshakeOutcome::Unreachable(why) => bail!(
             "{endpoint} sent no certificate, so nothing is proven: {why}; look at `{}`, \
              or name the API server with --api-address HOST:PORT",
-            typed_at(&K3S_STATUS, arguments.k3d.as_deref())
+            typed_at(&K3S_STATUS, arguments.k3d.as_deref(), k3d::program())
         ),
     }
 }

@@ -15,6 +15,7 @@ use clap::Args;
 use tokio::process::Command;
 use weaver_diagnostics::finding::RESTART_K3S;
 use weaver_diagnostics::k3d::cluster::is_cluster_name;
+use weaver_diagnostics::k3d::engine::EngineProgram;
 use weaver_diagnostics::k3d::verdict::typed_at;
 use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
 use weaver_diagnostics::kubeconfig_export::{ExportRequest, SourceContext};
@@ -216,7 +217,7 @@ async fn reached(
             "the server at {endpoint} has a certificate of this CA for {name}, but by the clock of this \
              machine {why}, and kubectl refuses it until that is fixed: compare `timedatectl` here and on \
              the node; if both clocks are right, type on the node:\n    {}",
-            typed_at(&RESTART_K3S, k3d)
+            typed_at(&RESTART_K3S, k3d, EngineProgram::default())
         ))),
     }
 }

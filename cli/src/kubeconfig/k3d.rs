@@ -6,6 +6,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::k3d::cluster::K3dCluster;
+use weaver_diagnostics::k3d::engine::EngineProgram;
 use weaver_diagnostics::k3d::verdict;
 use weaver_diagnostics::kubeconfig_export::SourceContext;
 use weaver_host::docker::{Engine, EngineError};
@@ -34,6 +35,11 @@ pub async fn source(cluster: &str) -> anyhow::Result<SourceContext> {
     let mut source = SourceContext::read(&file).map_err(refusal)?;
     source.server = api.into();
     Ok(source)
+}
+
+/// What is typed to see the containers of this machine's engine.
+pub fn program() -> EngineProgram {
+    Engine::of_user().ok().flatten().map(|engine| engine.program()).unwrap_or_default()
 }
 
 /// A client with the administrator's credential.

@@ -23,6 +23,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use weaver_diagnostics::k3d::cluster::{
     Container, ContainerRole, Gateway, K3dCluster, PublishedPort, clusters, flags, is_cluster_name, on_host,
 };
+use weaver_diagnostics::k3d::engine::EngineProgram;
 use weaver_diagnostics::text_file::TextFile;
 
 pub use self::limited::containers;
@@ -91,6 +92,11 @@ impl Engine {
         &self.socket
     }
 
+    /// What is typed to see its containers.
+    pub fn program(&self) -> EngineProgram {
+        EngineProgram::at(&self.socket)
+    }
+
     fn questions(&self) -> Questions {
         Questions::new(&self.socket, self.patience, DESCRIPTIONS)
     }
@@ -112,8 +118,11 @@ impl Engine {
             match questions.get::<Inspected>(&format!("/containers/{}/json", listed.id)).await {
                 Ok(inspected) => {
                     let shown = container(&listed, inspected);
-                    containers
-                        .extend(shown.map(|one| Container { is_of_user: questions.is_of_user(), ..one }));
+                    containers.extend(shown.map(|one| Container {
+                        is_of_user: questions.is_of_user(),
+                        engine: self.program(),
+                        ..one
+                    }));
                 }
                 // It was deleted since.
                 Err(Error::DockerResponseServerError { status_code: 404, .. }) => {}
@@ -270,6 +279,7 @@ fn container(listed: &Listed, inspected: Inspected) -> Option<Container> {
         gateway,
         // Only the connection says whose it is.
         is_of_user: true,
+        engine: EngineProgram::default(),
     })
 }
 
@@ -412,6 +422,7 @@ mod tests {
         let states: Vec<_> = found[0].servers.iter().map(|server| server.state.as_str()).collect();
         assert_eq!(states, ["running", "stopped"]);
         assert!(!found[0].servers[0].is_of_user, "who runs this test listens");
+        assert_eq!(found[0].servers[0].engine, EngineProgram::Podman);
         let asked = asked.await.unwrap();
         assert!(asked[0].starts_with("/containers/json?all=true&"), "in the engine's own version: {asked:?}");
         assert_eq!(asked[1..], ["/containers/c0/json", "/containers/c1/json", "/containers/c2/json"]);

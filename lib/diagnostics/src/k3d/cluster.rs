@@ -8,6 +8,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
+use super::engine::EngineProgram;
 use crate::{
     finding::Place,
     k3s_config::{self, Effective},
@@ -93,6 +94,8 @@ pub struct Container {
     /// The engine is that of a user without rights. Its networks are in a name space of its own, where this machine has
     /// no address; and it can name any address of this machine, to have the webhook listen there.
     pub is_of_user: bool,
+    /// The program that shows it.
+    pub engine: EngineProgram,
 }
 
 /// The arguments that matter here, of all that a container's k3s is given.
@@ -265,6 +268,7 @@ pub(crate) mod tests {
             published: vec![PublishedPort { inside: API, at: ([0, 0, 0, 0], 34067).into() }],
             gateway: Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }),
             is_of_user: false,
+            engine: EngineProgram::Docker,
         }
     }
 

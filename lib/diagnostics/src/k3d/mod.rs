@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod create;
+pub mod engine;
 pub mod node_filter;
 pub mod registry;
 pub mod verdict;

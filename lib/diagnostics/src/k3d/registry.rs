@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use super::cluster::PublishedPort;
+use super::engine::EngineProgram;
+use crate::shell::quoted;
 
 /// The port of a registry in its container, unless it was configured otherwise.
 pub const PORT: u16 = 5000;
@@ -23,6 +25,8 @@ pub struct RegistryContainer {
     pub published: Vec<PublishedPort>,
     /// The networks of k3d's clusters that it is in.
     pub networks: Vec<String>,
+    /// The program that shows it.
+    pub engine: EngineProgram,
 }
 
 /// From where a name and a port reach a registry.
@@ -95,9 +99,9 @@ pub struct RegistrySummary<'a> {
 
 impl fmt::Display for RegistryContainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, is_running, networks, .. } = self;
+        let Self { name, is_running, networks, engine, .. } = self;
         if !is_running {
-            return write!(f, "container {name}: it does not run (docker start {name})");
+            return write!(f, "container {name}: it does not run ({engine} start {})", quoted(name));
         }
         match self.here() {
             Some(here) => write!(f, "container {name}: push to {here}")?,
@@ -124,6 +128,7 @@ mod tests {
             inside: PORT,
             published: vec![PublishedPort { inside: PORT, at: ([0, 0, 0, 0], 5111).into() }],
             networks: vec!["k3d-demo".to_owned()],
+            engine: EngineProgram::Docker,
         }
     }
 
@@ -142,7 +147,14 @@ mod tests {
             hidden.to_string().contains("no port is published") && hidden.to_string().contains("no cluster")
         );
         let stopped = RegistryContainer { is_running: false, ..registry() };
-        assert!(stopped.to_string().contains("docker start k3d-registry.localhost"));
+        for (engine, want) in [
+            (EngineProgram::Docker, "(docker start k3d-registry.localhost)"),
+            (EngineProgram::Podman, "(podman start k3d-registry.localhost)"),
+            (EngineProgram::PodmanOfRoot, "(sudo podman start k3d-registry.localhost)"),
+        ] {
+            let stopped = RegistryContainer { engine, ..stopped.clone() };
+            assert!(stopped.to_string().ends_with(want), "{stopped}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::cluster::{API, Container, Gateway, K3dCluster, NotChosen};
+use super::engine::EngineProgram;
 use crate::{
     finding::{Code, Command, Finding, Place, Remedy, Severity, UnitAction},
     hidden::{OF_USERS, TEMPORARY},
@@ -44,26 +45,32 @@ pub fn not_chosen(why: &NotChosen) -> Finding {
 pub fn unread(socket: &str, why: &str) -> Finding {
     let message = format!("the container engine at {socket} cannot be asked for the clusters of k3d: {why}");
     let finding = Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why);
-    if !is_podman(socket) {
+    let engine = EngineProgram::at(socket);
+    if engine == EngineProgram::Docker {
         return finding;
     }
     let remedy = Remedy::new("start podman's socket, or run the command as its user or as root")
-        .command("systemctl status podman.socket")
-        .command("sudo podman ps --filter label=app=k3d");
+        .command(status(socket))
+        .command(format!("{engine} ps --filter label=app=k3d"));
     finding.remedy(remedy)
 }
 
-/// By where the engine listens, which podman's own units set.
-fn is_podman(socket: &str) -> bool {
-    socket.contains("podman")
+/// What shows whether the engine runs.
+fn status(socket: &str) -> &'static str {
+    match EngineProgram::at(socket) {
+        EngineProgram::Docker => "systemctl status docker",
+        // On macOS and Windows it runs in a virtual machine.
+        EngineProgram::Podman if socket.contains("podman-machine") => "podman machine list",
+        EngineProgram::Podman => "systemctl --user status podman.socket podman",
+        EngineProgram::PodmanOfRoot => "systemctl status podman.socket podman",
+    }
 }
 
 /// It gives no answer in time, which is no fault: a machine that pulls images is slow.
 pub fn late(socket: &str, why: &str) -> Finding {
     let message = format!("the container engine at {socket} does not answer in time: it may only be busy");
     let remedy = Remedy::new("wait and check again; if it does not improve, restart the container engine");
-    let unit = if is_podman(socket) { "podman.socket podman" } else { "docker" };
-    let remedy = remedy.command("uptime").command(format!("systemctl status {unit}"));
+    let remedy = remedy.command("uptime").command(status(socket));
     let finding = Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why);
     finding.remedy(remedy).milder(Severity::Unknown)
 }
@@ -186,12 +193,13 @@ fn shared(cluster: &K3dCluster, all: &[K3dCluster]) -> Option<Finding> {
 
 /// What is wrong with one server, or with the load balancer.
 pub fn node(node: &Container) -> Option<Finding> {
-    let Container { name, state, status, restarts, .. } = node;
+    let Container { name, state, status, restarts, engine, .. } = node;
     let saw = |finding: Finding| {
         finding.saw(Place::file(name), format!("{state}: {status}; restarted {restarts} times"))
     };
     let restarting = |message: String| {
-        let remedy = Code::K3dNodeRestarting.row().remedy_for("k3d-CLUSTER-server-0", &quoted(name));
+        let mut remedy = Code::K3dNodeRestarting.row().remedy_for("k3d-CLUSTER-server-0", &quoted(name));
+        remedy.commands = engine.typed(remedy.commands);
         saw(Finding::new(Code::K3dNodeRestarting, message).remedy(remedy))
     };
     match state.as_str() {
@@ -210,11 +218,11 @@ pub fn node(node: &Container) -> Option<Finding> {
 }
 
 /// What has a container run that does not.
-fn started(Container { name, cluster, state, .. }: &Container) -> Remedy {
+fn started(Container { name, cluster, state, engine, .. }: &Container) -> Remedy {
     let start = format!("k3d cluster start {}", quoted(cluster));
     match state.as_str() {
         // k3d takes it for one that runs, and leaves it.
-        "paused" => Remedy::new("let the container continue").command(format!("docker unpause {}", quoted(name))),
+        "paused" => Remedy::new("let the container continue").command(format!("{engine} unpause {}", quoted(name))),
         "created" | "initialized" | "configured" => Remedy::new(
             "wait while `k3d cluster create` or `start` runs, which starts one container after the other and the load \
              balancer last; where neither runs, start the cluster",
@@ -225,14 +233,21 @@ fn started(Container { name, cluster, state, .. }: &Container) -> Remedy {
 }
 
 /// What was found of a host whose API server runs in this cluster, with what is typed for it there; `names` are all
-/// that it is to serve, at this port where it is known.
-pub fn on_k3d(mut finding: Finding, cluster: &str, names: &[String], port: Option<u16>) -> Finding {
+/// that it is to serve, at this port where it is known; `engine` has its containers.
+pub fn on_k3d(
+    mut finding: Finding,
+    cluster: &str,
+    names: &[String],
+    port: Option<u16>,
+    engine: EngineProgram,
+) -> Finding {
     let Some(remedy) = &mut finding.remedy else { return finding };
     if let Some(other) = instead(finding.code, cluster, names, port) {
         *remedy = other;
     } else {
         remedy.commands = remedy.commands.iter().flat_map(|command| typed_there(command, cluster)).collect();
     }
+    remedy.commands = engine.typed(std::mem::take(&mut remedy.commands));
     finding
 }
 
@@ -288,10 +303,15 @@ fn log(cluster: &str) -> String {
     format!("docker logs --tail 50 k3d-{cluster}-server-0 2>&1 | weaver explain")
 }
 
-/// A command as it is typed where k3s runs: in this cluster of k3d, else on the host.
-pub fn typed_at(command: &Command, cluster: Option<&str>) -> String {
+/// A command as it is typed where k3s runs: in this cluster of k3d, whose containers `engine` has, else on the host.
+pub fn typed_at(command: &Command, cluster: Option<&str>, engine: EngineProgram) -> String {
     let Some(cluster) = cluster else { return command.to_string() };
-    typed_there(command, cluster).iter().map(ToString::to_string).collect::<Vec<_>>().join(" && ")
+    engine
+        .typed(typed_there(command, cluster))
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" && ")
 }
 
 /// A command as it is typed there, where k3s is no unit of this machine.
@@ -381,6 +401,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_typed_at_a_container_is_for_its_engine() {
+        for (socket, want) in [
+            ("/var/run/docker.sock", "docker"),
+            ("/run/user/1000/podman/podman.sock", "podman"),
+            ("/run/podman/podman.sock", "sudo podman"),
+        ] {
+            for (state, command) in [
+                ("paused", "unpause k3d-edge-server-0"),
+                ("restarting", "logs --tail 50 k3d-edge-server-0 2>&1 | weaver explain"),
+            ] {
+                let engine = EngineProgram::at(socket);
+                let found = node(&Container { state: state.into(), engine, ..server("edge", &[]) }).unwrap();
+                assert_eq!(found.remedy.unwrap().commands, [format!("{want} {command}").as_str()]);
+            }
+        }
+    }
+
+    #[test]
     fn an_engine_of_a_user_chooses_no_address_of_this_machine() {
         let gateway = Some(Gateway { ip: [192, 168, 1, 5].into(), prefix: 24 });
         let all = clusters([Container { is_of_user: true, gateway, ..server("edge", &[]) }]);
@@ -410,6 +448,8 @@ mod tests {
         assert_eq!(remedy.commands[1], "systemctl status docker");
         let podman = late("/run/podman/podman.sock", "no answer within 30 s").remedy.unwrap();
         assert_eq!(podman.commands[1], "systemctl status podman.socket podman");
+        let of_user = late("/run/user/1000/podman/podman.sock", "no answer within 30 s").remedy.unwrap();
+        assert_eq!(of_user.commands[1], "systemctl --user status podman.socket podman");
     }
 
     #[test]
@@ -418,6 +458,8 @@ mod tests {
         let commands = found.remedy.unwrap().commands;
         assert!(commands.iter().all(|command| command.contains("podman")), "{commands:?}");
         assert!(unread("/var/run/docker.sock", "x").remedy.unwrap().commands[0].contains("docker"));
+        let machine = unread("//./pipe/podman-machine-default", "x").remedy.unwrap().commands;
+        assert_eq!(machine, ["podman machine list", "podman ps --filter label=app=k3d"]);
     }
 
     #[test]
@@ -452,12 +494,13 @@ mod tests {
     #[test]
     fn what_is_typed_at_k3s_follows_where_it_runs() {
         use crate::finding::{K3S_STATUS, RESTART_K3S};
-        assert_eq!(typed_at(&RESTART_K3S, None), "sudo systemctl restart k3s");
-        assert_eq!(typed_at(&RESTART_K3S, Some("edge")), "k3d cluster stop edge && k3d cluster start edge");
-        assert_eq!(
-            typed_at(&K3S_STATUS, Some("edge")),
-            "docker logs --tail 50 k3d-edge-server-0 2>&1 | weaver explain"
-        );
+        for engine in [EngineProgram::Docker, EngineProgram::Podman, EngineProgram::PodmanOfRoot] {
+            assert_eq!(typed_at(&RESTART_K3S, None, engine), "sudo systemctl restart k3s");
+            let restart = typed_at(&RESTART_K3S, Some("edge"), engine);
+            assert_eq!(restart, "k3d cluster stop edge && k3d cluster start edge");
+            let log = typed_at(&K3S_STATUS, Some("edge"), engine);
+            assert_eq!(log, format!("{engine} logs --tail 50 k3d-edge-server-0 2>&1 | weaver explain"));
+        }
     }
 
     #[test]
@@ -478,12 +521,15 @@ mod tests {
     fn no_remedy_of_any_code_speaks_of_a_unit_that_is_not_there() {
         let names = ["raspi".to_owned()];
         for &code in Code::ALL {
-            let Some(remedy) = on_k3d(Finding::new(code, "m"), "edge", &names, Some(6443)).remedy else {
+            let engine = EngineProgram::Podman;
+            let Some(remedy) = on_k3d(Finding::new(code, "m"), "edge", &names, Some(6443), engine).remedy
+            else {
                 continue;
             };
             for command in &remedy.commands {
                 let is_unit = command.contains("systemctl") || command.contains("journalctl -u");
                 assert!(!(is_unit && command.contains("k3s")), "{code}: {command}");
+                assert!(!command.starts_with("docker "), "{code}: {command}");
             }
         }
         for (port, want) in [
@@ -491,7 +537,8 @@ mod tests {
             (Some(6443), "weaver k3d config edge --name raspi > k3d.yaml"),
             (Some(34067), "weaver k3d config edge --name raspi --api-port 34067 > k3d.yaml"),
         ] {
-            let remedy = on_k3d(Finding::new(Code::NameNotServed, "m"), "edge", &names, port).remedy.unwrap();
+            let found = Finding::new(Code::NameNotServed, "m");
+            let remedy = on_k3d(found, "edge", &names, port, EngineProgram::Docker).remedy.unwrap();
             assert_eq!(remedy.commands[0], want);
         }
         let served = ["kubernetes", "k3d-edge-server-0", "10.43.0.1", "box.lan"].map(str::to_owned);

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use weaver_diagnostics::k3d::cluster::PublishedPort;
+use weaver_diagnostics::k3d::engine::EngineProgram;
 use weaver_diagnostics::k3d::registry::{PORT, RegistryContainer};
 
 use super::shown::{Listed, ListedPort};
@@ -16,7 +17,8 @@ impl Engine {
     pub async fn registries(&self) -> Result<Vec<RegistryContainer>, EngineError> {
         let listed: Vec<Listed> =
             self.questions().get("/containers/json?all=true").await.map_err(|error| self.failed(&error))?;
-        let mut found: Vec<_> = listed.iter().filter_map(container).collect();
+        let of_engine = |one: RegistryContainer| RegistryContainer { engine: self.program(), ..one };
+        let mut found: Vec<_> = listed.iter().filter_map(container).map(of_engine).collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
     }
@@ -46,6 +48,8 @@ fn container(listed: &Listed) -> Option<RegistryContainer> {
         inside: said.or_else(|| published.first().map(|port| port.inside)).unwrap_or(PORT),
         published,
         networks,
+        // Only the connection says whose it is.
+        engine: EngineProgram::default(),
     })
 }
 

@@ -47,10 +47,11 @@ fn by_container(facts: &RegistryFacts) -> Option<Remedy> {
     let may_be =
         facts.containers.iter().flatten().find(|one| !one.is_running && (one.name == host || is_here));
     if let Some(stopped) = may_be.filter(|_| facts.container().is_none()) {
-        return Some(
-            Remedy::new("start its container")
-                .command(format!("docker start {}", shell::quoted(&stopped.name))),
-        );
+        return Some(Remedy::new("start its container").command(format!(
+            "{} start {}",
+            stopped.engine,
+            shell::quoted(&stopped.name)
+        )));
     }
     if let Some((container, viewpoint)) = facts.container() {
         let nodes = container.in_nodes();

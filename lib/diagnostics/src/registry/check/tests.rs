@@ -1,6 +1,7 @@
 use super::*;
 use crate::finding::{Code, Finding, Severity};
 use crate::k3d::cluster::PublishedPort;
+use crate::k3d::engine::EngineProgram;
 use crate::registry::api;
 use crate::serving::Silence;
 use Code::{
@@ -57,6 +58,7 @@ fn container() -> RegistryContainer {
         inside: 5000,
         published: vec![PublishedPort { inside: 5000, at: ([0, 0, 0, 0], 5111).into() }],
         networks: vec!["k3d-demo".to_owned()],
+        engine: EngineProgram::Docker,
     }
 }
 
@@ -174,9 +176,14 @@ fn both_ports_of_a_container_are_distinguished() {
         let remedy = remedy(&facts);
         assert!(remedy.contains("push to localhost:5111") && remedy.contains("k3d-reg:5000"), "{remedy}");
     }
-    let stopped = RegistryContainer { is_running: false, published: Vec::new(), ..container() };
-    let stopped = RegistryFacts { containers: Ok(vec![stopped]), ..at("localhost:5111", Ok(true)) };
-    assert!(remedy(&stopped).contains("docker start k3d-reg"));
+    for (engine, want) in [
+        (EngineProgram::Docker, "docker start k3d-reg"),
+        (EngineProgram::PodmanOfRoot, "sudo podman start k3d-reg"),
+    ] {
+        let stopped = RegistryContainer { is_running: false, published: Vec::new(), engine, ..container() };
+        let stopped = RegistryFacts { containers: Ok(vec![stopped]), ..at("localhost:5111", Ok(true)) };
+        assert!(remedy(&stopped).contains(want));
+    }
 
     let found = RegistryFacts { http: Ok(answers(200)), ..at("localhost:5111", Ok(true)) };
     assert_eq!(codes(&found), [], "k3d has configured the nodes");
