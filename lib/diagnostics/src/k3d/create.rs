@@ -337,6 +337,20 @@ mod tests {
     }
 
     #[test]
+    fn a_backslash_at_the_end_of_a_path_takes_no_node_filter_away() {
+        for (text, command, of_file) in [
+            (r"/a:/b\", r"--volume '/a:/b\\@server:*'", r"/a:/b\"),
+            (r"/a:/b\\@server:0", r"--volume '/a:/b\\@server:0'", r"/a:/b\"),
+            (r"/a\b:/c", r"--volume '/a\b:/c@server:*'", r"/a\b:/c"),
+        ] {
+            let all = NewCluster { volumes: vec![volume(text).unwrap()], ..cluster() };
+            assert!(all.command().contains(command), "{text}: {}", all.command());
+            let file: serde_json::Value = serde_saphyr::from_str(&all.config()).unwrap();
+            assert_eq!(file["volumes"][0]["volume"], of_file, "{text}");
+        }
+    }
+
+    #[test]
     fn which_volumes_are_taken() {
         for good in [
             "/a:/b",
