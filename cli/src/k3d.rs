@@ -86,7 +86,8 @@ pub fn run(verb: K3dVerb) -> anyhow::Result<ExitCode> {
             };
             ensure!(
                 cluster.host().is_some(),
-                "k3d publishes the API server at IPv4 addresses only: add --name with a DNS name or an IPv4 address"
+                "k3d publishes the API server at IPv4 addresses only: add --name with an IPv4 address of this machine, or \
+                 with a DNS name that leads to one; the IPv6 addresses stay names of the certificate"
             );
             (if options.command { cluster.command() } else { cluster.config() }, ExitCode::SUCCESS)
         }

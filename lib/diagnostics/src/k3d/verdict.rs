@@ -289,7 +289,8 @@ fn create_again(cluster: &str, names: &[String], port: Option<u16>) -> Remedy {
     // Where kubeconfigs have it, and no other cluster does.
     let port =
         port.filter(|port| *port != API).map_or_else(String::new, |port| format!(" --api-port {port}"));
-    let names = names.iter().flat_map(|name| [" --name ".to_owned(), quoted(name)]).collect::<String>();
+    let names =
+        taken(names).into_iter().fold(String::new(), |flags, name| flags + " --name " + &quoted(&name));
     Remedy::new(
         "k3d gives the names to k3s when it creates the cluster, and no later change reaches it: create the cluster \
          again with the names, after saving what is in it; until then connect by a name that is served",
@@ -297,6 +298,29 @@ fn create_again(cluster: &str, names: &[String], port: Option<u16>) -> Remedy {
     .command(format!("weaver k3d config {cluster}{names}{port} > k3d.yaml"))
     .command(format!("k3d cluster delete {cluster}   # deletes everything in it"))
     .command("k3d cluster create --config k3d.yaml")
+}
+
+/// Those that `weaver k3d config` takes, as they are meant: no wildcard and no address to listen on. k3d publishes the
+/// API server at IPv4 addresses only, so one of them is no IPv6 address.
+fn taken(names: &[String]) -> Vec<String> {
+    let (mut taken, mut has_host) = (Vec::new(), false);
+    for name in names {
+        let meant = match name.parse::<ServingName>() {
+            Ok(_) => Some(name.clone()),
+            Err(error) => error.suggestion,
+        };
+        let Some(meant) = meant else { continue };
+        match meant.parse::<ServingName>() {
+            Ok(ServingName::Dns(_)) => has_host = true,
+            Ok(ServingName::Ip(ip)) if !ip.is_unspecified() => has_host |= ip.is_ipv4(),
+            _ => continue,
+        }
+        taken.push(meant);
+    }
+    if !has_host {
+        taken.push("127.0.0.1".to_owned());
+    }
+    taken
 }
 
 fn log(cluster: &str) -> String {
@@ -540,6 +564,16 @@ mod tests {
             let found = Finding::new(Code::NameNotServed, "m");
             let remedy = on_k3d(found, "edge", &names, port, EngineProgram::Docker).remedy.unwrap();
             assert_eq!(remedy.commands[0], want);
+        }
+        for (names, want) in [
+            (&["fd00::1"][..], "--name fd00::1 --name 127.0.0.1"),
+            (&["fd00::1", "10.0.0.7"], "--name fd00::1 --name 10.0.0.7"),
+            (&["https://raspi", "*.lan", "::"], "--name raspi"),
+            (&[], "--name 127.0.0.1"),
+        ] {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            let again = create_again("edge", &names, None).commands;
+            assert_eq!(again[0], format!("weaver k3d config edge {want} > k3d.yaml").as_str());
         }
         let served = ["kubernetes", "k3d-edge-server-0", "10.43.0.1", "box.lan"].map(str::to_owned);
         let remedy = serve("edge", "raspi", &served);
