@@ -27,6 +27,24 @@ const LONGEST: Duration = Duration::from_secs(285);
 /// Sent with every request, so that an audit log distinguishes a user's requests from an operator's.
 pub const USER_AGENT: &str = concat!("weaver/", env!("CARGO_PKG_VERSION"));
 
+/// Commands that send no request to an API server.
+pub const WITHOUT_CLUSTER: [&str; 14] = [
+    "completion",
+    "config",
+    "crd explain",
+    "crd lint",
+    "crd show",
+    "docs",
+    "explain",
+    "find",
+    "ingress",
+    "k3d",
+    "man",
+    "node",
+    "registry",
+    "verify",
+];
+
 /// Flags of every verb, as kubectl has them.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ConnectionFlags {
@@ -71,6 +89,26 @@ pub fn flags() -> String {
     let context = context().map(|name| ("--context", name.to_owned()));
     let flags = kubeconfig.into_iter().chain(context);
     flags.map(|(flag, value)| format!(" {flag} {}", quoted(&value))).collect::<Vec<_>>().concat()
+}
+
+/// The command with the [`flags`], where it connects to a cluster and needs them.
+pub fn typed(command: &str) -> Option<String> {
+    with(command, &flags())
+}
+
+fn with(command: &str, flags: &str) -> Option<String> {
+    let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
+    let begins =
+        |path: &str| rest.strip_prefix(path).is_some_and(|end| end.is_empty() || end.starts_with(' '));
+    let connects = match program {
+        "kubectl" => true,
+        // Those of a kubeconfig have such flags of their own.
+        "weaver" => !WITHOUT_CLUSTER.into_iter().chain(["kubeconfig"]).any(begins),
+        _ => false,
+    };
+    let is_open = !["--kubeconfig", "--context"].iter().any(|flag| rest.contains(flag));
+    // In front, since another program may follow.
+    (connects && is_open && !flags.is_empty()).then(|| format!("{program}{flags} {rest}"))
 }
 
 /// The context that was requested, or that is kept.
@@ -160,6 +198,29 @@ pub fn client_by(mut config: Config) -> anyhow::Result<Client> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_for_the_cluster_of_the_flags_where_it_connects_to_one() {
+        let flags = " --kubeconfig 'my file' --context edge";
+        for (command, want) in [
+            ("weaver crd diff", Some("weaver --kubeconfig 'my file' --context edge crd diff")),
+            (
+                "kubectl get crds | grep x",
+                Some("kubectl --kubeconfig 'my file' --context edge get crds | grep x"),
+            ),
+            ("kubectl --kubeconfig other get crds", None),
+            ("weaver doctor --kubeconfig FILE", None),
+            ("weaver docs install-in-a-cluster", None),
+            ("weaver crd explain configmapsyncs.spec", None),
+            ("weaver kubeconfig fetch USER@NAME", None),
+            ("weaver k3d config edge --name pi > k3d.yaml", None),
+            ("sudo systemctl restart k3s", None),
+            ("uptime", None),
+        ] {
+            assert_eq!(with(command, flags).as_deref(), want, "{command}");
+            assert_eq!(with(command, ""), None, "{command}");
+        }
+    }
 
     #[test]
     fn k3s_own_kubeconfig_is_for_who_has_none_on_a_node() {

@@ -261,8 +261,9 @@ fn left_to_cert_manager(installed: &[CustomResourceDefinition]) -> Option<anyhow
         "cert-manager writes the CA of its Certificate {certificate} into the CRDs {names}, and this command would \
          replace it by another, which the webhook's certificate is not signed by; nothing was changed. Upgrade by \
          `helm upgrade`, whose Job leaves the CA to cert-manager. If cert-manager does not issue the webhook's \
-         certificate any more: `kubectl annotate crd {names} {}-`, then run this again",
-        ca::INJECT_CA
+         certificate any more: `kubectl annotate crd {names} {}-{}`, then run this again",
+        ca::INJECT_CA,
+        connection::flags()
     ))
 }
 

@@ -210,30 +210,12 @@ fn called(program: Option<&OsStr>) -> &'static str {
 
 /// The command line, as help shows it.
 fn command(called: &'static str) -> Command {
-    let command = WITHOUT_CLUSTER.iter().fold(Args::command(), |command, path| {
+    let command = connection::WITHOUT_CLUSTER.iter().fold(Args::command(), |command, path| {
         connection::hidden_in(command, &path.split(' ').collect::<Vec<_>>())
     });
     let command = examples::EXAMPLES.added(resource::with_kinds(command), called);
     exit_status::added(command).bin_name(called)
 }
-
-/// Commands that send no request to an API server.
-const WITHOUT_CLUSTER: [&str; 14] = [
-    "completion",
-    "config",
-    "crd explain",
-    "crd lint",
-    "crd show",
-    "docs",
-    "explain",
-    "find",
-    "ingress",
-    "k3d",
-    "man",
-    "node",
-    "registry",
-    "verify",
-];
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -301,7 +283,9 @@ mod tests {
             let words = ["weaver"].into_iter().chain(words.split(' ')).chain(["--help"]);
             command("weaver").try_get_matches_from(words).unwrap_err().to_string()
         };
-        for without in WITHOUT_CLUSTER.into_iter().chain(["config check", "k3d lint", "node upgrade"]) {
+        for without in
+            connection::WITHOUT_CLUSTER.into_iter().chain(["config check", "k3d lint", "node upgrade"])
+        {
             assert!(!help(without).contains("--context"), "{without}");
         }
         for with in ["crd diff", "sync list", "kubeconfig lint", "doctor"] {

@@ -107,8 +107,9 @@ impl Orphan {
 
     /// Why it is not deleted, and what to do instead.
     fn why_kept(&self) -> Option<String> {
-        let by_hand = "`kubectl delete KIND NAME -n NAMESPACE`";
-        let adopt = format!("`weaver orphans adopt {}`", typed_reference(&self.copy.key));
+        let flags = connection::flags();
+        let by_hand = format!("`kubectl delete KIND NAME -n NAMESPACE{flags}`");
+        let adopt = format!("`weaver orphans adopt {}{flags}`", typed_reference(&self.copy.key));
         if !self.copy.says_whose() {
             return Some(format!(
                 "{self} does not say whose copy it was: look at it, then delete it with {by_hand}, or have {adopt} \
@@ -170,7 +171,8 @@ async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
     for wanted in &which.objects {
         let index = found.iter().position(|orphan| orphan.to_string() == *wanted);
         let index = index.ok_or_else(|| {
-            anyhow!("{wanted} is not an orphan: see `weaver orphans list`; nothing was changed")
+            let flags = connection::flags();
+            anyhow!("{wanted} is not an orphan: see `weaver orphans list{flags}`; nothing was changed")
         })?;
         chosen.push(found.remove(index));
     }

@@ -72,9 +72,10 @@ pub async fn pause(options: &PauseArgs) -> anyhow::Result<()> {
         say(format_args!("{what} is paused: {}", options.reason));
     } else {
         say(format_args!("all resources are paused: {}", options.reason));
-        say(
-            "running reconciliations finish within seconds; deletions of syncs wait; to continue: `weaver resume`",
-        );
+        say(format_args!(
+            "running reconciliations finish within seconds; deletions of syncs wait; to continue: `weaver resume{}`",
+            connection::flags()
+        ));
     }
     Ok(())
 }
@@ -84,10 +85,14 @@ pub async fn resume(options: &Resume) -> anyhow::Result<()> {
     if options.target.resource.is_some() {
         say(format_args!("{what} is no longer paused"));
         if let Some(reason) = paused_everywhere().await {
-            say(format_args!("all resources are paused too ({reason}): weaver resume"));
+            let flags = connection::flags();
+            say(format_args!("all resources are paused too ({reason}): weaver resume{flags}"));
         }
     } else {
-        say("all resources are reconciled again, except those paused individually: see weaver status");
+        let flags = connection::flags();
+        say(format_args!(
+            "all resources are reconciled again, except those paused individually: see weaver status{flags}"
+        ));
     }
     Ok(())
 }
@@ -131,11 +136,13 @@ async fn paused_everywhere() -> Option<String> {
 fn said(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if status.is_forbidden() => anyhow!(
-            "{}; pausing all needs the right to change the namespace {OPERATOR_NAMESPACE}; to pause one: weaver pause sync/NAME",
-            clean(&status.message)
+            "{}; pausing all needs the right to change the namespace {OPERATOR_NAMESPACE}; to pause one: weaver pause sync/NAME{}",
+            clean(&status.message),
+            connection::flags()
         ),
         kube::Error::Api(status) => anyhow!("{}", clean(&status.message)),
-        other => anyhow::Error::from(other).context("`weaver doctor` finds the cause"),
+        other => anyhow::Error::from(other)
+            .context(format!("`weaver doctor{}` finds the cause", connection::flags())),
     }
 }
 

@@ -202,7 +202,9 @@ fn table(status: &ClusterStatus, now: Timestamp) -> String {
         status.paused.said(|paused| {
             paused.as_ref().map_or_else(
                 || "no".to_owned(),
-                |reason| format!("all resources: {reason}; to continue: weaver resume"),
+                |reason| {
+                    format!("all resources: {reason}; to continue: weaver resume{}", connection::flags())
+                },
             )
         }),
     ));

@@ -78,14 +78,16 @@ async fn check(namespace: String, account: String) -> anyhow::Result<()> {
     valid(&namespace, &account)?;
     let client = connection::client().await?;
     let exists = grant::exists(&client, &of(&namespace, &account)).await?;
-    let remedy = format!("kubectl -n {namespace} create serviceaccount {account}");
+    let flags = connection::flags();
+    let remedy = format!("kubectl -n {namespace} create serviceaccount {account}{flags}");
     let there = if exists { "exists".to_owned() } else { format!("does not exist: {remedy}") };
     say(format_args!("ServiceAccount {namespace}/{account} {there}"));
     let allowed = grant::may_mint(&client, &namespace, Some(&account)).await?;
     if allowed {
         say("the operator may act as it");
     } else {
-        say(format_args!("the operator may not act as it: {}", minting::command(&namespace, &account)));
+        let allow = minting::command(&namespace, &account);
+        say(format_args!("the operator may not act as it: {allow}{flags}"));
     }
     if grant::may_mint(&client, &namespace, None).await? {
         say(format_args!(
@@ -112,7 +114,8 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
         if ended == Deletion::NotOurs {
             note!(
                 "the {kind} {namespace}/{name} is not as `weaver tenant allow` makes it, and was left as it is: look at \
-                 it with `kubectl -n {namespace} get {kind} {name} -o yaml`"
+                 it with `kubectl -n {namespace} get {kind} {name} -o yaml{}`",
+                connection::flags()
             );
         }
     }
@@ -120,7 +123,8 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
         !grant::still_mints(&client, &of(&namespace, &account)).await?,
         "the operator may still act as ServiceAccount {namespace}/{account}, by a Role or ClusterRole that lets \
          {OPERATOR_ACCOUNT} create serviceaccounts/token there: find it with \
-         `kubectl get rolebindings,clusterrolebindings -A -o wide`, and delete its binding"
+         `kubectl get rolebindings,clusterrolebindings -A -o wide{}`, and delete its binding",
+        connection::flags()
     );
     if [bound, granted].contains(&Deletion::Done) {
         say(format_args!(
@@ -175,11 +179,11 @@ async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Res
         show(format_args!("{}---\n{}", yaml_text::write(&role), yaml_text::write(&binding)));
         return Ok(());
     }
-    let client = connection::client().await?;
+    let (client, flags) = (connection::client().await?, connection::flags());
     ensure!(
         grant::exists(&client, &of(&namespace, &account)).await?,
         "ServiceAccount {namespace}/{account} does not exist: create it with `kubectl -n {namespace} \
-         create serviceaccount {account}`, or both with `weaver tenant init {namespace} {account}`"
+         create serviceaccount {account}{flags}`, or both with `weaver tenant init {namespace} {account}{flags}`"
     );
     grant::make(&client, &[grant::GrantObject::Role(role), grant::GrantObject::Binding(binding)]).await?;
     say(format_args!("the operator may now act as ServiceAccount {namespace}/{account}"));

@@ -18,7 +18,7 @@ use weaver_tenant::Account;
 use super::ask::{PATIENCE, asked, asked_for};
 use super::seen::{LocatedFinding, Location};
 use super::{pods, policies, resources, versions};
-use crate::{crd_diff, review};
+use crate::{connection, crd_diff, review};
 
 /// For one that a webhook answers: the API server itself waits 30 s for it.
 const CONVERTING: Duration = Duration::from_secs(40);
@@ -34,7 +34,20 @@ pub async fn look(client: &Client, namespace: Option<&str>) -> Vec<LocatedFindin
     findings.extend(minting(client).await);
     findings.extend(pods::look(client).await);
     findings.extend(versions::look(client).await);
-    findings.into_iter().map(|finding| LocatedFinding { location: Location::Cluster, finding }).collect()
+    findings
+        .into_iter()
+        .map(|finding| LocatedFinding { location: Location::Cluster, finding: typed_here(finding) })
+        .collect()
+}
+
+/// With commands for the cluster that was checked.
+fn typed_here(mut finding: Finding) -> Finding {
+    for command in finding.remedy.iter_mut().flat_map(|remedy| &mut remedy.commands) {
+        if let Some(typed) = connection::typed(command) {
+            *command = typed.into();
+        }
+    }
+    finding
 }
 
 /// What is wrong with the definitions of our kinds.

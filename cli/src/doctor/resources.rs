@@ -13,6 +13,7 @@ use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::finding_text::quoted;
 
 use super::ask::each_page;
+use crate::connection;
 
 /// The operator has seen a change long before.
 const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
@@ -87,7 +88,8 @@ async fn of_kind<K: TenantKind>(client: &Client, namespace: Option<&str>) -> Vec
     if more > 0 {
         let (kind, short) = (K::kind(&()), K::SHORT);
         let of = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
-        let message = format!("{more} more {kind}s have problems: `kubectl get {short} {of}`");
+        let flags = connection::flags();
+        let message = format!("{more} more {kind}s have problems: `kubectl get {short} {of}{flags}`");
         // Where it was seen leads a page to all of them.
         bad.push(Finding::new(Code::SyncNotReady, message).saw(Place::file(kind), format!("{more} more")));
     }

@@ -6,6 +6,7 @@ use kube::Client;
 use weaver_diagnostics::finding::{Code, Finding};
 use weaver_diagnostics::version_gap::{PartVersion, gaps};
 
+use crate::connection;
 use crate::version::{WEAVER, all_parts, programs};
 
 /// Parts that are named individually.
@@ -21,7 +22,8 @@ fn judge(parts: &[PartVersion]) -> Vec<Finding> {
     let mut findings: Vec<_> = gaps.iter().take(NAMED).map(|gap| bad(gap.to_string())).collect();
     let more = gaps.len().saturating_sub(NAMED);
     if more > 0 {
-        findings.push(bad(format!("{more} more parts are too old: `weaver version`")));
+        let flags = connection::flags();
+        findings.push(bad(format!("{more} more parts are too old: `weaver version{flags}`")));
     }
     findings
 }

@@ -19,6 +19,7 @@ use super::manifest::{self, CheckedManifest};
 use super::options::DryRun;
 use super::readiness::wait;
 use super::store::Store;
+use crate::connection;
 use crate::stdout::{ErrorLines, failed, print};
 
 /// The default time to wait for each object.
@@ -121,7 +122,7 @@ async fn ready(done: AppliedObject, limit: Duration, undoes: bool) -> anyhow::Re
     let key = store.object_key(name);
     let explained = match (store.kind, &store.namespace) {
         (Kind::ConfigMapSync | Kind::ResourceSync, Some(home)) => {
-            format!("; `weaver sync explain {name} -n {home}` says more")
+            format!("; `weaver sync explain {name} -n {home}{}` says more", connection::flags())
         }
         _ => String::new(),
     };
@@ -139,13 +140,13 @@ async fn ready(done: AppliedObject, limit: Duration, undoes: bool) -> anyhow::Re
 }
 
 fn refused(store: &Store, one: &CheckedManifest, error: Error) -> anyhow::Error {
-    let (home, key) = (&one.namespace, store.object_key(&one.name));
+    let (home, key, flags) = (&one.namespace, store.object_key(&one.name), connection::flags());
     match error.refusal() {
         Some(Refusal::NamespaceMissing) => {
-            anyhow!("{key}: namespace {home} does not exist: `kubectl create namespace {home}`")
+            anyhow!("{key}: namespace {home} does not exist: `kubectl create namespace {home}{flags}`")
         }
         Some(Refusal::FieldsOwned) => anyhow!(
-            "{:#}; `--force-conflicts` takes these fields over, `weaver {} get {} -n {home} -o yaml` shows them",
+            "{:#}; `--force-conflicts` takes these fields over, `weaver {} get {} -n {home} -o yaml{flags}` shows them",
             store.said(error.why).context(key),
             store.kind.noun(),
             one.name

@@ -18,6 +18,7 @@ use super::manifest::{self, CheckedManifest};
 use super::options::DryRun;
 use super::output::{self, Format};
 use super::store::Store;
+use crate::connection;
 use crate::stdout::{note, print};
 
 /// What creating either kind takes, next to the flags that stand for its spec.
@@ -117,8 +118,9 @@ async fn create(store: &Store, wanted: CheckedManifest, options: &Create) -> any
     let created = created.map_err(|error| match error.refusal() {
         Some(Refusal::NamespaceMissing) => missing_namespace(&home),
         Some(Refusal::Exists) => anyhow!(
-            "{key} exists already and was not changed: `weaver {} edit {name} -n {home}` changes it",
-            kind.noun()
+            "{key} exists already and was not changed: `weaver {} edit {name} -n {home}{}` changes it",
+            kind.noun(),
+            connection::flags()
         ),
         _ => store.said(error.why).context(format!("creating {key}")),
     })?;
@@ -143,7 +145,8 @@ pub async fn lacks_namespace(store: &Store, options: &Create) -> anyhow::Result<
 /// The error that the namespace must exist first.
 fn missing_namespace(namespace: &str) -> anyhow::Error {
     anyhow!(
-        "namespace {namespace} does not exist: `kubectl create namespace {namespace}`, or pass \
-         --create-namespace"
+        "namespace {namespace} does not exist: `kubectl create namespace {namespace}{}`, or pass \
+         --create-namespace",
+        connection::flags()
     )
 }

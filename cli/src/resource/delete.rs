@@ -18,6 +18,7 @@ use super::deletion::{before_orphaning, copies_that_stay, held_by, otherwise};
 use super::kind::Kind;
 use super::options::{DryRun, for_each};
 use super::store::{Store, exactly, is_invalid};
+use crate::connection;
 use crate::stdout::{print, say};
 
 /// Attempts where others write at the same time; the operator's status alone is one now and then.
@@ -138,9 +139,10 @@ async fn wait(store: &Store, seen: &DynamicObject, seconds: u64) -> anyhow::Resu
     waited.map(|_| ()).map_err(|error| match error.why {
         Why::TimedOut { reason, .. } => anyhow!(
             "{} still exists after {seconds} s: {reason}; it is deleted once that is fixed, and `weaver {} get \
-            {name}{there}` shows it until then",
+            {name}{there}{}` shows it until then",
             store.object_key(&name),
-            store.kind.noun()
+            store.kind.noun(),
+            connection::flags()
         ),
         why => store.said(why),
     })

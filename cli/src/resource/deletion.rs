@@ -8,6 +8,7 @@ use weaver_api::ownership::{FINALIZER, PAUSED_ANNOTATION};
 use weaver_client::conditions::condition;
 
 use super::kind::Kind;
+use crate::connection;
 
 /// The change before the deletion that keeps what the object made; `None` if none is needed.
 pub fn before_orphaning(kind: Kind, object: &DynamicObject) -> Option<Value> {
@@ -31,7 +32,8 @@ pub fn copies_that_stay(object: &DynamicObject) -> String {
     let named: Vec<&str> = synced.take(NAMED).collect();
     let count = status["counts"]["synced"].as_u64().and_then(|count| usize::try_from(count).ok());
     let count = count.unwrap_or_default().max(named.len());
-    let find = "`weaver orphans list` shows them, `adopt` or `delete` decides on each";
+    let flags = connection::flags();
+    let find = format!("`weaver orphans list{flags}` shows them, `adopt` or `delete` decides on each");
     match count - named.len() {
         _ if count == 0 => format!("its status names no copy; if there are any, {find}"),
         0 => format!("copies stay in {}: {find}", named.join(", ")),

@@ -13,12 +13,14 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use weaver_client::merge_patch::{content, difference, merged, overtaken};
 use weaver_client::{Error, Updated, Why, WriteMode};
+use weaver_diagnostics::shell::quoted;
 
 use super::kind::Kind;
 use super::manifest::{self, valid};
 use super::options::DryRun;
 use super::store::Store;
 use super::text::{PrivateTextFile, wanted};
+use crate::connection;
 use crate::stdout::say;
 
 #[derive(Args)]
@@ -67,11 +69,12 @@ pub async fn run(kind: Kind, options: Edit) -> anyhow::Result<ExitCode> {
             let path = text.keep()?;
             let known = if error.is::<Unanswered>() { "" } else { "nothing was changed; " };
             return Err(error.context(format!(
-                "{known}your text is kept: correct it, then `weaver {} edit {} -n {} -f {}`",
+                "{known}your text is kept: correct it, then `weaver {} edit {} -n {} -f {}{}`",
                 kind.noun(),
                 options.name,
                 store.namespace.as_deref().unwrap_or_default(),
-                path.display()
+                quoted(&path.display().to_string()),
+                connection::flags()
             )));
         }
     }

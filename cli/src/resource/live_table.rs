@@ -13,6 +13,7 @@ use weaver_client::conditions::condition;
 use super::kind::Kind;
 use super::list;
 use super::output::{COLUMN_GAP, line, row, titles, widths};
+use crate::connection;
 use crate::screen::ScreenSize;
 
 /// Characters of a name that are always shown.
@@ -68,7 +69,9 @@ impl LiveTable {
             let hidden = objects.split_off(fitting.saturating_sub(1));
             let unready = hidden.iter().filter(|object| !is_ready(object)).count();
             let (noun, hidden) = (self.kind.noun(), hidden.len());
-            more = Some(format!("{hidden} more, {unready} of them not Ready: `weaver {noun} list`"));
+            let scope = self.namespace.as_ref().map_or_else(|| "-A".to_owned(), |name| format!("-n {name}"));
+            let list = format!("weaver {noun} list {scope}{}", connection::flags());
+            more = Some(format!("{hidden} more, {unready} of them not Ready: `{list}`"));
         }
         if !self.objects.is_empty() {
             let all = self.namespace.is_none();
@@ -151,9 +154,9 @@ mod tests {
         assert!(shown[0].starts_with("NAMESPACE"), "{shown:?}");
         let names: Vec<_> = shown[1..6].iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
         assert_eq!(names, ["s05", "s12", "s19", "s26", "s00"]);
-        assert_eq!(shown[6], "25 more, 0 of them not Ready: `weaver sync list`");
+        assert_eq!(shown[6], "25 more, 0 of them not Ready: `weaver sync list -A`");
         assert_eq!(lines(&table, 32).len(), 31, "all of them fit");
-        assert_eq!(lines(&table, 4)[2], "29 more, 3 of them not Ready: `weaver sync list`");
+        assert_eq!(lines(&table, 4)[2], "29 more, 3 of them not Ready: `weaver sync list -A`");
         assert!(lines(&table, 0).len() <= 2);
     }
 

@@ -9,6 +9,7 @@ use weaver_client::conditions::condition;
 use weaver_client::{WaitProgress, Why};
 
 use super::store::Store;
+use crate::connection;
 use crate::stdout::note;
 
 /// A shorter wait prints no message.
@@ -23,7 +24,10 @@ fn unready(object: &DynamicObject) -> Option<String> {
             let is_ready = ready.status == "True" && is_current(ready.observed_generation);
             (!is_ready).then(|| ready.to_string())
         }
-        _ => Some("the operator has not reconciled its latest change; check with `weaver doctor`".into()),
+        _ => Some(format!(
+            "the operator has not reconciled its latest change; check with `weaver doctor{}`",
+            connection::flags()
+        )),
     }
 }
 

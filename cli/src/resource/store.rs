@@ -79,9 +79,10 @@ impl Store {
         found?.ok_or_else(|| {
             let namespace = self.namespace.as_deref().unwrap_or_default();
             anyhow!(
-                "there is no {}: `weaver {} list -n {namespace}` shows those there are",
+                "there is no {}: `weaver {} list -n {namespace}{}` shows those there are",
                 self.object_key(name),
-                self.kind.noun()
+                self.kind.noun(),
+                connection::flags()
             )
         })
     }
@@ -115,8 +116,10 @@ impl Store {
     pub fn said(&self, why: Why) -> anyhow::Error {
         match why {
             Why::Refused(status) => anyhow!("{}", text(self.kind, &status)),
-            Why::Unanswered(error) => anyhow!("{error}")
-                .context("the API server gave no usable answer; `weaver doctor` finds the cause"),
+            Why::Unanswered(error) => anyhow!("{error}").context(format!(
+                "the API server gave no usable answer; `weaver doctor{}` finds the cause",
+                connection::flags()
+            )),
             other => anyhow!("{other}"),
         }
     }
@@ -129,20 +132,20 @@ pub fn is_invalid(error: &Error) -> bool {
 
 /// The API server's message, and the next step.
 fn text(kind: Kind, status: &Status) -> String {
-    let (name, said) = (kind.name(), clean(status.message.trim()));
+    let (name, said, flags) = (kind.name(), clean(status.message.trim()), connection::flags());
     match Refusal::of(status) {
         Refusal::KindUnknown => format!(
-            "this cluster does not know {name}s: `weaver crd diff` compares, `weaver crd install` installs \
+            "this cluster does not know {name}s: `weaver crd diff{flags}` compares, `weaver crd install{flags}` installs \
              them"
         ),
         Refusal::FieldUnknown => {
             let kind = kind.resource().plural;
             format!(
-                "{said}; `weaver crd explain {kind}.spec` lists the fields of this release, `weaver crd diff` says whether \
+                "{said}; `weaver crd explain {kind}.spec` lists the fields of this release, `weaver crd diff{flags}` says whether \
                  the cluster's CRDs are of an older one"
             )
         }
-        Refusal::RightMissing => format!("{said}; `kubectl auth can-i --list` lists your rights"),
+        Refusal::RightMissing => format!("{said}; `kubectl auth can-i --list{flags}` lists your rights"),
         _ => said,
     }
 }

@@ -17,6 +17,7 @@ use super::create::{self, Create, ObjectFromFlags};
 use super::kind::Kind;
 use super::manifest::{self, CheckedManifest};
 use super::store::{self, Store};
+use crate::connection;
 use crate::stdout::{note, print, say};
 use crate::sync::any_sync::valid_resource;
 use crate::{grant, missing};
@@ -230,8 +231,9 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
         spec.map_err(|faults| anyhow!("{} is not valid: {}", store.object_key(name), faults.join("; ")))?;
     if store.objects.get(name).await.map_err(|error| store.said(error.why))?.is_some() {
         bail!(
-            "{} exists already and was not changed: `weaver sync explain {name} -n {namespace} --grant` grants what it lacks",
-            store.object_key(name)
+            "{} exists already and was not changed: `weaver sync explain {name} -n {namespace} --grant{}` grants what it lacks",
+            store.object_key(name),
+            connection::flags()
         );
     }
     let lacks_namespace = create::lacks_namespace(store, &options.create).await?;
@@ -244,7 +246,8 @@ async fn grant(store: &Store, options: &SyncFlags, name: &str) -> anyhow::Result
     if spec.has_selection() {
         note!(
             "rights are granted in the namespaces that are selected now; after others have been created, \
-             `weaver sync explain {name} -n {namespace} --grant` grants them there"
+             `weaver sync explain {name} -n {namespace} --grant{}` grants them there",
+            connection::flags()
         );
     }
     if options.create.dry_run.is_asked_for() {

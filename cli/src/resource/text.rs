@@ -12,6 +12,7 @@ use weaver_host::platform;
 use super::kind::Kind;
 use super::manifest::{self, field};
 use super::output::yaml;
+use crate::connection;
 
 /// Parts of metadata that name the object of a text, and its state.
 const IDENTITY: [&str; 5] = ["generation", "name", "namespace", "resourceVersion", "uid"];
@@ -123,11 +124,12 @@ pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value
         let same_metadata = content(text)["metadata"] == content(current)["metadata"];
         ensure!(
             same_spec && same_metadata,
-            "{key} was changed since this text was read; `weaver {} get {} -n {} -o yaml` shows the \
+            "{key} was changed since this text was read; `weaver {} get {} -n {} -o yaml{}` shows the \
              current version; remove metadata.resourceVersion from the text to overwrite it",
             kind.noun(),
             own_name,
-            home
+            home,
+            connection::flags()
         );
     }
     Ok(wanted)

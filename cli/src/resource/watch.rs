@@ -27,6 +27,7 @@ use super::list;
 use super::live_table::LiveTable;
 use super::options::{NamespaceFlags, Selectors};
 use super::output::{self, Format, line, row, titles, widths};
+use crate::connection;
 use crate::screen::Screen;
 use crate::stdout::{note, print};
 
@@ -186,7 +187,8 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     {
         note!(
             "NamespaceMissing: namespace {namespace} does not exist: `kubectl create namespace \
-             {namespace}`; still watching"
+             {namespace}{}`; still watching",
+            connection::flags()
         );
     }
     let by_name = name.map(|name| format!("metadata.name={name}"));

@@ -11,6 +11,7 @@ use weaver_api::validate::{KindName, SpecFault, ValidSync, validate, validate_re
 use weaver_copies::kinds::{Treatment, treatment};
 use weaver_copies::sources::SpecSource;
 
+use crate::connection;
 use crate::resource::kind::Kind;
 
 /// What is requested, and by which account.
@@ -126,7 +127,9 @@ pub async fn served(client: &Client, name: &KindName) -> Result<ObjectKind, Stri
             Err(format!("spec.source.kind: {kind} is cluster-scoped, so there is no namespace to copy it to"))
         }
         None => Err(format!(
-            "spec.source.apiVersion: the API server serves no {kind} of {api_version}: `kubectl api-resources` lists what it serves"
+            "spec.source.apiVersion: the API server serves no {kind} of {api_version}: `kubectl api-resources{}` lists what \
+             it serves",
+            connection::flags()
         )),
     }
 }

@@ -20,6 +20,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::view::health::{ConditionView, ResourceHealth, ResourceSummary};
 use super::view::sync::{SyncKey, SyncView};
 use super::view::time::{distance, duration, exact};
+use crate::connection;
 
 /// What is around every page.
 pub struct Frame<'a> {
@@ -249,7 +250,7 @@ pub fn troubles(kinds: &[KindState<'_>]) -> Markup {
         }
         @if kinds.iter().any(|kind| !kind.was_listed && kind.error.is_some()) {
             p { "To see one namespace: end this program with Ctrl-C, and type" }
-            (code_block("weaver ui -n NAMESPACE"))
+            (code_block(&format!("weaver ui -n NAMESPACE{}", connection::flags())))
         } @else if kinds.iter().any(|kind| !kind.was_listed) {
             p.empty { "Asking the API server…" }
         }

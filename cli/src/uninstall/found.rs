@@ -23,6 +23,7 @@ use weaver_installer::{accounts, deletions, nodes};
 
 use super::installed_object::InstalledObject;
 use super::{definitions, namespace};
+use crate::connection;
 use crate::orphans;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
@@ -126,7 +127,8 @@ impl FoundObjects {
         if let Some(reason) = &self.paused {
             ensure!(
                 Kind::ALL.into_iter().all(|kind| self.of(kind).is_empty()),
-                "all resources are paused ({reason}): `weaver resume` first"
+                "all resources are paused ({reason}): `weaver resume{}` first",
+                connection::flags()
             );
         }
         ensure!(
@@ -197,7 +199,8 @@ pub async fn copies(client: &Client) -> anyhow::Result<usize> {
 
 /// The note that some copies stay, if some do.
 pub fn copies_reported(count: usize) -> Option<String> {
-    (count > 0).then(|| format!("copies that stay: {count}; `weaver orphans list` shows them"))
+    let flags = connection::flags();
+    (count > 0).then(|| format!("copies that stay: {count}; `weaver orphans list{flags}` shows them"))
 }
 
 /// The objects of `deploy/rbac/` besides the namespace, bindings first.

@@ -13,6 +13,7 @@ use weaver_api::{GROUP, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 use weaver_client::pages::each_page;
 
 use super::installed_object::InstalledObject;
+use crate::connection;
 use crate::stdout::say;
 
 /// The most foreign objects that are named.
@@ -44,10 +45,13 @@ pub fn stays(strangers: &[String]) -> String {
 
 /// The foreign objects in the namespace, of all kinds that the API server can list.
 pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
-    let discovery = Discovery::new(client.clone()).run().await.context(
-        "listing the kinds: first fix or delete any APIService that does not answer (`kubectl get \
-         apiservices`), since no namespace can be deleted before",
-    )?;
+    let discovery = Discovery::new(client.clone()).run().await.with_context(|| {
+        format!(
+            "listing the kinds: first fix or delete any APIService that does not answer (`kubectl get apiservices{}`), \
+             since no namespace can be deleted before",
+            connection::flags()
+        )
+    })?;
     let mut strangers = Vec::new();
     // Each kind at some version, whichever its group prefers.
     for (resource, capabilities) in

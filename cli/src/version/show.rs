@@ -8,6 +8,7 @@ use super::report::{
     ClusterVersions, DefinitionVersions, NodeVersions, OperatorVersion, ProgramVersions, PublishedRelease,
     VersionReport, WebhookVersion,
 };
+use crate::connection;
 use crate::status::{Known, named};
 
 const NO_VERSION: &str = "before 0.2, or not known";
@@ -95,7 +96,7 @@ fn of_cluster(cluster: &ClusterVersions) -> Vec<(String, String)> {
         }
     }
     if *more_nodes {
-        add("more nodes", "not shown: kubectl get nodereports".to_owned());
+        add("more nodes", format!("not shown: kubectl get nodereports{}", connection::flags()));
     }
     rows
 }
@@ -108,8 +109,8 @@ fn defined(DefinitionVersions { name: _, versions, differs }: &DefinitionVersion
                 if number == 0 { format!("{version} (stored)") } else { version.clone() }
             };
             let versions: Vec<String> = versions.iter().enumerate().map(stored).collect();
-            let differs = if *differs { "; not as in this weaver, see `weaver crd diff`" } else { "" };
-            versions.join(", ") + differs
+            let diff = || format!("; not as in this weaver, see `weaver crd diff{}`", connection::flags());
+            versions.join(", ") + &differs.then(diff).unwrap_or_default()
         }
     };
     versions.said(installed)

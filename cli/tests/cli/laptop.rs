@@ -5,9 +5,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::http::{answered, server};
 use crate::support::k3s_kubeconfig;
 use crate::support::tls_server::Ca;
 use tempfile::TempDir;
+use weaver_diagnostics::shell::quoted;
 
 struct Laptop(TempDir);
 
@@ -272,4 +274,28 @@ mod windows {
         }
         assert!(text.contains("Windows") && !text.contains("proc_cmdline"), "{text}");
     }
+}
+
+/// The current context may be that of another cluster.
+#[test]
+fn a_command_that_is_named_is_for_the_cluster_that_was_asked() {
+    const NOT_FOUND: &str = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no settings",
+        "reason": "NotFound", "details": {"name": "settings", "kind": "configmapsyncs"}, "code": 404}"#;
+    let json = "content-type: application/json\r\n";
+    let (at, _) = server(None, move |_| answered("404 Not Found", json, NOT_FOUND));
+    let laptop = Laptop::new();
+    let path = laptop.path("others.yaml");
+    write(
+        &path,
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {{server: \"http://{at}\"}}\n\
+             users:\n- name: u\n  user: {{token: t}}\n\
+             contexts:\n- name: edge\n  context: {{cluster: c, user: u}}\n"
+        ),
+    );
+    let path = path.to_str().unwrap();
+    let get = ["sync", "get", "settings", "-n", "team-a", "--kubeconfig", path, "--context", "edge"];
+    let (code, said) = laptop.weaver(&get);
+    let list = format!("`weaver sync list -n team-a --kubeconfig {} --context edge`", quoted(path));
+    assert!(code != 0 && said.contains(&list), "{said}");
 }

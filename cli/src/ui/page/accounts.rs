@@ -32,7 +32,7 @@ pub fn accounts(
         @if is_known && matrix.rows.is_empty() {
             @if search.q.is_empty() {
                 p.empty { "No sync uses an account yet. Create one, with the rights that its account needs:" }
-                (code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
+                (code_block(&format!("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant{}", connection::flags())))
             } @else {
                 p.empty { "No account is selected. " a href={ (frame.prefix) "accounts" } { "Show all" } }
             }

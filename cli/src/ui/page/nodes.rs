@@ -8,6 +8,7 @@ use super::super::view::node::{NameView, NodeView, ServingView};
 use super::super::view::time::exact;
 use super::finding::finding;
 use super::{Frame, Tab, badge, code_block, counted, encoded, trouble};
+use crate::connection;
 
 /// Nodes on the page.
 const SHOWN: usize = 100;
@@ -27,7 +28,7 @@ pub fn nodes(frame: &Frame<'_>, nodes: &[Arc<NodeView>], error: Option<&str>, is
         }
         @for node in sorted.iter().take(SHOWN) { (one(frame, node)) }
         @if sorted.len() > SHOWN {
-            p.quiet { (sorted.len() - SHOWN) " more are not shown: " code { "kubectl get nodereports" } }
+            p.quiet { (sorted.len() - SHOWN) " more are not shown: " code { "kubectl get nodereports" (connection::flags()) } }
         }
     };
     frame.page(Tab::Nodes, "Nodes", true, &content)

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use super::super::view::overview::{FindingSubject, FindingView, Overview, OverviewCounts, Since};
 use super::finding::{class, finding};
 use super::{Frame, Tab};
+use crate::connection;
 
 /// For what could not be listed, or not yet: its own page says why.
 const UNKNOWN: &str = "not known";
@@ -40,7 +41,7 @@ pub fn overview(frame: &Frame<'_>, overview: &Overview, at: Option<Timestamp>) -
         }
         @if at.is_some() && overview.open.is_empty() && overview.syncs.as_ref().is_some_and(|syncs| syncs.all == 0) {
             p.empty { "There is no sync yet. Create one, which copies a ConfigMap into two namespaces:" }
-            (super::code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
+            (super::code_block(&format!("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant{}", connection::flags())))
         }
         @if !overview.fine.is_empty() {
             details {

@@ -168,7 +168,7 @@ pub fn compared(frame: &Frame<'_>, key: &SyncKey, comparison: &SyncExplanation) 
                 (offer(&path, &comparison.offer))
                 p { "In a terminal, anyone who may grant rights there runs" }
                 (code_block(&format!("{} --grant", explain(key))))
-                @if !role.is_empty() { p { "or applies with " code { "kubectl apply -f FILE" } } (code_block(role)) }
+                @if !role.is_empty() { p { "or applies with " code { "kubectl apply -f FILE" (connection::flags()) } } (code_block(role)) }
             }
         }
         (plan(&comparison.copies, comparison.held))

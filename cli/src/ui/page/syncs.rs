@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::super::view::matrix::{Cell, Matrix, MatrixQuery, MatrixRow, PageRange};
 use super::super::view::sync::{CopyState, SyncKind, TargetView, Unnamed};
 use super::{Frame, Tab, encoded, health};
+use crate::connection;
 
 pub fn syncs(
     frame: &Frame<'_>,
@@ -22,7 +23,7 @@ pub fn syncs(
                 p.empty { "No sync is selected. " a href={ (frame.prefix) "syncs" } { "Show all" } }
             } @else {
                 p.empty { "There is no sync yet. Create one, which copies a ConfigMap into two namespaces:" }
-                (super::code_block("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant"))
+                (super::code_block(&format!("weaver sync create settings -n team-a --account team-a-sync --source settings --to foo,bar --grant{}", connection::flags())))
             }
         }
         @if !matrix.rows.is_empty() { (table(frame, matrix, selection)) }

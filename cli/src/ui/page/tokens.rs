@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::super::view::token::{Freshness, GeneratedView, Life, TokenKey, TokenView};
 use super::{Frame, Tab, badge, code_block, health, lines, trouble};
+use crate::connection;
 
 /// ServiceTokens on the page.
 const SHOWN: usize = 200;
@@ -18,11 +19,11 @@ pub fn tokens(frame: &Frame<'_>, tokens: &[Arc<TokenView>], error: Option<&str>,
         (trouble(error, "ServiceTokens", is_known))
         @if is_known && tokens.is_empty() {
             p.empty { "There is no ServiceToken yet. Create one, which keeps a Secret filled with fresh tokens:" }
-            (code_block("weaver token create robot -n team-a --writer team-a-tokens --token registry=robot,audience=registry.lan"))
+            (code_block(&format!("weaver token create robot -n team-a --writer team-a-tokens --token registry=robot,audience=registry.lan{}", connection::flags())))
         }
         @for token in sorted.iter().take(SHOWN) { (one(frame, token)) }
         @if sorted.len() > SHOWN {
-            p.quiet { (sorted.len() - SHOWN) " more are not shown: " code { "weaver token list -A" } }
+            p.quiet { (sorted.len() - SHOWN) " more are not shown: " code { "weaver token list -A" (connection::flags()) } }
         }
         p.quiet { "No page shows a token: it is in the Secret, for those who may read it." }
     };
