@@ -1,6 +1,5 @@
 //! Where an exported kubeconfig goes: to a file, into an existing kubeconfig, or to standard output.
 
-use std::env;
 use std::fs::canonicalize;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::shell::quoted;
 use weaver_host::platform::private_note;
 
-use super::file::{self, MergeOptions};
+use super::file::{self, MergeOptions, default_kubeconfigs};
 use super::refusal::refused_file;
 use crate::stdout::note;
 
@@ -59,32 +58,32 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
 pub fn merged(path: &Path, document: &Document, context: &str, how: MergeOptions) -> anyhow::Result<()> {
     let merge =
         file::merge_into(path, document, how, &read_next_to(path), Timestamp::now()).map_err(refused_file)?;
-    let path = path.display();
+    let shown = path.display();
     match (merge.changed, merge.backup) {
-        (false, _) => note!("{path} already has context {context}; nothing was written"),
-        (true, None) => note!("wrote context {context} to {path}"),
+        (false, _) => note!("{shown} already has context {context}; nothing was written"),
+        (true, None) => note!("wrote context {context} to {shown}"),
         (true, Some(backup)) => {
-            note!("wrote context {context} to {path}; backup: {}", backup.display());
+            note!("wrote context {context} to {shown}; backup: {}", backup.display());
         }
     }
     if !how.switch {
         let context = quoted(context);
-        note!("use it with `kubectl --context {context}`, or make it the current context with --use");
+        let is_read = default_kubeconfigs().iter().any(|file| is_same(file, path));
+        let file =
+            if is_read { String::new() } else { format!(" --kubeconfig {}", quoted(&shown.to_string())) };
+        note!("use it with `kubectl --context {context}{file}`, or make it the current context with --use");
     }
     Ok(())
 }
 
 /// The other files of KUBECONFIG, where this is one of them: kubectl reads all of them as one.
 fn read_next_to(path: &Path) -> Vec<PathBuf> {
-    let Some(named) = env::var_os("KUBECONFIG") else { return Vec::new() };
-    let files: Vec<_> = env::split_paths(&named).filter(|file| !file.as_os_str().is_empty()).collect();
-    let is_same = |file: &&PathBuf| {
-        *file == path
-            || canonicalize(file).is_ok_and(|file| canonicalize(path).is_ok_and(|path| file == path))
-    };
-    if files.iter().any(|file| is_same(&file)) {
-        files.iter().filter(|file| !is_same(file)).cloned().collect()
-    } else {
-        Vec::new()
-    }
+    let mut files = default_kubeconfigs();
+    let before = files.len();
+    files.retain(|file| !is_same(file, path));
+    if files.len() < before { files } else { Vec::new() }
+}
+
+fn is_same(file: &Path, path: &Path) -> bool {
+    file == path || canonicalize(file).is_ok_and(|file| canonicalize(path).is_ok_and(|path| file == path))
 }

@@ -302,7 +302,8 @@ fn a_merge() {
     let output = scene.run(&["pi.lan", "--merge", "config", "--force"]);
     assert!(output.status.success() && output.stdout.is_empty());
     let said = words(&output);
-    for want in ["wrote context pi.lan to config; backup: ", "kubectl --context pi.lan"] {
+    for want in ["wrote context pi.lan to config; backup: ", "`kubectl --context pi.lan --kubeconfig config`"]
+    {
         assert!(said.contains(want), "{said}");
     }
     let merged = parsed(&fs::read(&path).unwrap());
