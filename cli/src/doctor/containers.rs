@@ -9,6 +9,7 @@ use weaver_diagnostics::k3d::verdict;
 use weaver_diagnostics::recognise::Recogniser;
 use weaver_host::docker::{Engine, EngineError};
 
+use super::node::as_root;
 use super::seen::{LocatedFinding, Location};
 
 /// Lines of a log.
@@ -23,8 +24,7 @@ pub async fn look(engine: Result<Option<Engine>, EngineError>, is_bad: bool) -> 
                 EngineProgram::Docker => "as a member of the group docker",
                 EngineProgram::Podman | EngineProgram::PodmanOfRoot => "as the user of podman",
             };
-            let remedy =
-                Remedy::new(format!("run `weaver doctor` as root, or {other}")).command("sudo weaver doctor");
+            let remedy = Remedy::new(format!("run `weaver doctor` as root, or {other}")).command(as_root());
             // There may be no k3d at all.
             vec![verdict::unread(&socket, &why).milder(Severity::Unknown).remedy(remedy)]
         }

@@ -11,7 +11,7 @@ use weaver_diagnostics::reported_findings::ReportedFindings;
 
 use super::reports;
 use super::seen::{LocatedFinding, Location};
-use crate::bounded_file;
+use crate::{bounded_file, connection};
 
 /// The parts of it that matter here.
 #[derive(Deserialize)]
@@ -52,6 +52,11 @@ const OF_ITS_LIFE: [Code; 2] = [Code::K3sNotAnswering, Code::OperatorNotStarted]
 /// What a check found, or why that cannot be read.
 type CheckAnswer = Result<ReportedFindings, String>;
 
+/// This command once more, with the rights of root.
+pub fn as_root() -> String {
+    format!("sudo weaver doctor{}", connection::flags())
+}
+
 /// The report at `named`, or at `usual` where there is one, brought up to date by `check` where its agent runs here.
 pub fn report(
     named: Option<&Path>,
@@ -70,7 +75,7 @@ pub fn report(
     let text = match bounded_file::read(path, LARGEST) {
         // Most machines have no agent.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => return Vec::new(),
-        Err(error) => return unknown(&error.to_string(), "sudo weaver doctor"),
+        Err(error) => return unknown(&error.to_string(), &as_root()),
         Ok(text) => text,
     };
     match serde_json::from_slice::<AgentReport>(&text) {
@@ -207,8 +212,7 @@ fn of_report(report: AgentReport, now: Option<CheckAnswer>, lives: bool, path: &
         let is_slow = findings.iter().any(is_slow);
         // On a busy node, and after a start, it takes a while.
         let finding = if is_slow || is_new { finding.milder(Severity::Warn) } else { finding };
-        let wait =
-            || Remedy::new("wait for its first check, which takes seconds").command("sudo weaver doctor");
+        let wait = || Remedy::new("wait for its first check, which takes seconds").command(as_root());
         findings.push(finding.remedy(if is_new { wait() } else { its_log() }));
     }
     if definitions.unanswered && !definitions.installed && !joins {
