@@ -11,6 +11,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use weaver_api::webhook;
+use weaver_diagnostics::exit_code::KNOWN_BAD;
 use weaver_host::platform::CAN_BE_NODE;
 use weaver_host::progress::Progress;
 use weaver_installer::certificates::{self, ensure, secret};
@@ -25,8 +26,6 @@ use crate::{connection, crd_diff, crd_explain, crd_lint};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The same where a pod may be waiting for the certificate: the kubelet retries after two minutes at most.
 const PATIENCE_FOR_PODS: Duration = Duration::from_mins(3);
-/// Exit status for what this release knows it must not do.
-const REFUSED: u8 = 10;
 
 #[derive(Subcommand)]
 pub enum CrdVerb {
@@ -196,12 +195,13 @@ async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<
     }
     if let Some(refusal) = left_to_cert_manager(&installed) {
         failed("refused", &refusal);
-        return Ok(ExitCode::from(REFUSED));
+        return Ok(KNOWN_BAD.into());
     }
     let now = Timestamp::now();
     let (holder, made) = if let Some(service) = &cluster.service {
         let made = secret::ensure(&client, service, now).await;
-        (format!("the Secret {service}"), made.map_err(|error| (error.is_refusal(), error.into())))
+        let made = made.map_err(|error| (error.is_refusal(), anyhow::Error::from(error)));
+        (format!("the Secret {service}"), made)
     } else {
         let names = vec![conversion::host(&cluster.webhook)?];
         let options =
@@ -213,9 +213,14 @@ async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<
         Ok(certificates) => certificates,
         Err((true, refusal)) => {
             failed("refused", &refusal);
-            return Ok(ExitCode::from(REFUSED));
+            return Ok(KNOWN_BAD.into());
         }
-        Err((false, error)) => return Err(unwritten(error, &cluster)),
+        Err((false, error)) if cluster.service.is_some() => return Err(error),
+        Err((false, error)) => {
+            return Err(error.context(
+                "cannot write the certificates of the webhook: run this as root, or pass --certificates DIR",
+            ));
+        }
     };
     let state = if certificates.changed { "is new" } else { "can stay" };
     say(format_args!(
@@ -236,19 +241,10 @@ async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is_refusal() => {
             failed("refused", &error.into());
-            Ok(ExitCode::from(REFUSED))
+            Ok(KNOWN_BAD.into())
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Why there are no certificates, with what helps where they would be on this host.
-fn unwritten(error: anyhow::Error, cluster: &WebhookAddress) -> anyhow::Error {
-    if cluster.service.is_some() {
-        return error;
-    }
-    error
-        .context("cannot write the certificates of the webhook: run this as root, or pass --certificates DIR")
 }
 
 /// Our own CA in a definition, where the webhook shows cert-manager's certificate, would break conversion.

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use weaver_diagnostics::exit_code::USAGE;
+use weaver_diagnostics::exit_code::{KNOWN_BAD, USAGE};
 
 use crate::stdout::{ErrorLines, failed};
 use every::{ExportAll, export_all};
@@ -32,7 +32,7 @@ use export::{Export, export};
 use fetch::{Fetch, fetch};
 use judge::judge;
 use merge::{KubeconfigMergeArgs, merge};
-use refusal::{KubeconfigRefusal, REFUSED};
+use refusal::KubeconfigRefusal;
 
 #[derive(Subcommand)]
 pub enum KubeconfigVerb {
@@ -100,7 +100,7 @@ pub async fn run(verb: KubeconfigVerb) -> anyhow::Result<ExitCode> {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(Ok(KubeconfigRefusal(lines))) => {
             failed("refused", &ErrorLines(lines).into());
-            Ok(ExitCode::from(REFUSED))
+            Ok(KNOWN_BAD.into())
         }
         Err(Err(error)) => Err(error),
     }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio::process::Command;
+use weaver_diagnostics::exit_code::KNOWN_BAD;
 use weaver_diagnostics::finding::RESTART_K3S;
 use weaver_diagnostics::k3d::cluster::is_cluster_name;
 use weaver_diagnostics::k3d::engine::EngineProgram;
@@ -34,7 +35,7 @@ use super::choose::{self, SshTarget};
 use super::deliver::merged;
 use super::file::{MergeOptions, default_kubeconfig};
 use super::handshake::{self, anchors};
-use super::refusal::{KubeconfigRefusal, REFUSED, refusal};
+use super::refusal::{KubeconfigRefusal, refusal};
 use super::remote::{self, RemoteError, RemoteLimits};
 use crate::find::Search;
 use crate::stdout::note;
@@ -179,7 +180,7 @@ async fn exported(arguments: &Fetch, from: &str, name: &ServingName) -> anyhow::
     match done.code {
         Some(0) => {}
         Some(SSH_FAILED) => bail!("{from} refuses the login; try `ssh {from}`"),
-        Some(code) if code == i32::from(REFUSED) => {
+        Some(code) if code == i32::from(KNOWN_BAD) => {
             return Err(refusal(format!("{from} has refused to export {name}, see above")));
         }
         _ => bail!(

@@ -7,9 +7,6 @@ use anyhow::anyhow;
 use super::authority;
 use super::file::FileError;
 
-/// What we know must not be done.
-pub const REFUSED: u8 = 10;
-
 /// Nothing was written, and a retry does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n  "))]
