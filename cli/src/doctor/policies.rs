@@ -17,39 +17,31 @@ struct WatchedPolicy {
 
 /// All of them. One that does not parse is left out; a test ensures that there is none.
 fn watched() -> Vec<WatchedPolicy> {
-    let accounts = accounts::built_in().map(|guard| WatchedPolicy {
-        guard,
-        missing: Code::AccountPolicyMissing,
-        changed: Code::AccountPolicyChanged,
+    let all = [
+        (accounts::built_in(), Code::AccountPolicyMissing, Code::AccountPolicyChanged),
+        (nodes::built_in(), Code::NodePolicyNotInForce, Code::NodePolicyNotInForce),
+        (deletions::built_in(), Code::DeletionPolicyNotInForce, Code::DeletionPolicyNotInForce),
+    ];
+    let watched = all.into_iter().filter_map(|(guard, missing, changed)| {
+        let guard = guard.ok()?;
+        Some(WatchedPolicy { guard, missing, changed })
     });
-    let nodes = nodes::built_in().map(|guard| WatchedPolicy {
-        guard,
-        missing: Code::NodePolicyNotInForce,
-        changed: Code::NodePolicyNotInForce,
-    });
-    let deletions = deletions::built_in().map(|guard| WatchedPolicy {
-        guard,
-        missing: Code::DeletionPolicyNotInForce,
-        changed: Code::DeletionPolicyNotInForce,
-    });
-    [accounts, nodes, deletions].into_iter().flatten().collect()
+    watched.collect()
 }
 
 /// Checks each; a user who may not read one may read none.
 pub async fn look(client: &Client) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Err(unanswered) = judge(client, &mut findings).await {
-        findings.push(*unanswered);
+    for watched in watched() {
+        match asked("looking for the admission policy", watched.guard.asked(client)).await {
+            Ok(policy_state) => findings.extend(unguarded(&watched, policy_state)),
+            Err(unanswered) => {
+                findings.push(*unanswered);
+                break;
+            }
+        }
     }
     findings
-}
-
-async fn judge(client: &Client, findings: &mut Vec<Finding>) -> Result<(), Box<Finding>> {
-    for watched in watched() {
-        let policy_state = asked("looking for the admission policy", watched.guard.asked(client)).await?;
-        findings.extend(unguarded(&watched, policy_state));
-    }
-    Ok(())
 }
 
 fn unguarded(watched: &WatchedPolicy, policy_state: PolicyState) -> Option<Finding> {
