@@ -46,32 +46,15 @@ pub enum Tab {
     Explain,
 }
 
-impl Tab {
-    const ALL: [Self; 6] =
-        [Self::Overview, Self::Syncs, Self::Accounts, Self::Tokens, Self::Nodes, Self::Explain];
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Syncs => "Syncs",
-            Self::Accounts => "Accounts",
-            Self::Tokens => "Tokens",
-            Self::Nodes => "Nodes",
-            Self::Explain => "Explain",
-        }
-    }
-
-    fn path(self) -> &'static str {
-        match self {
-            Self::Overview => "",
-            Self::Syncs => "syncs",
-            Self::Accounts => "accounts",
-            Self::Tokens => "tokens",
-            Self::Nodes => "nodes",
-            Self::Explain => "explain",
-        }
-    }
-}
+/// Each page of the menu, its name there, and the end of its address.
+const MENU: [(Tab, &str, &str); 6] = [
+    (Tab::Overview, "Overview", ""),
+    (Tab::Syncs, "Syncs", "syncs"),
+    (Tab::Accounts, "Accounts", "accounts"),
+    (Tab::Tokens, "Tokens", "tokens"),
+    (Tab::Nodes, "Nodes", "nodes"),
+    (Tab::Explain, "Explain", "explain"),
+];
 
 impl Frame<'_> {
     /// A whole page. One that `is_live` is reloaded when something has changed.
@@ -94,10 +77,8 @@ impl Frame<'_> {
                     header {
                         strong { "Config Weaver" }
                         nav aria-label="Pages" {
-                            @for other in Tab::ALL {
-                                a href={ (prefix) (other.path()) } aria-current=[(other == tab).then_some("page")] {
-                                    (other.title())
-                                }
+                            @for (other, name, path) in MENU {
+                                a href={ (prefix) (path) } aria-current=[(other == tab).then_some("page")] { (name) }
                             }
                         }
                     }
