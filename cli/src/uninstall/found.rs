@@ -12,10 +12,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{Api, ListParams};
-use kube::core::DynamicObject;
+use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use weaver_api::lease::NAME as LEASE;
+use weaver_api::v1beta1::NodeReport;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_client::Objects;
 use weaver_diagnostics::finding_text::clean;
@@ -39,9 +40,8 @@ pub enum CopyDisposal {
 }
 
 pub struct FoundObjects {
-    pub syncs: Vec<DynamicObject>,
-    pub resources: Vec<DynamicObject>,
-    pub tokens: Vec<DynamicObject>,
+    /// Those of each kind, in the order of [`Kind::ALL`].
+    objects: [Vec<DynamicObject>; 3],
     /// Objects with our label.
     copies: usize,
     /// The leader, unless its renewal is late.
@@ -63,16 +63,14 @@ pub struct FoundObjects {
 impl FoundObjects {
     pub async fn look(client: &Client) -> anyhow::Result<Self> {
         let definitions = definitions::installed(client).await?;
-        let knows = |kind: Kind| definitions.iter().any(|one| one.is_of(&kind.resource()));
-        let mut objects = Vec::new();
-        for kind in Kind::ALL {
-            let store = Store::all(kind, client);
-            objects.push(if knows(kind) { store.list(ListParams::default()).await? } else { Vec::new() });
+        let knows = |kind: &ApiResource| definitions.iter().any(|one| one.is_of(kind));
+        let mut objects = <[Vec<DynamicObject>; 3]>::default();
+        for (kind, found) in Kind::ALL.into_iter().zip(&mut objects) {
+            if knows(&kind.resource()) {
+                *found = Store::all(kind, client).list(ListParams::default()).await?;
+            }
         }
-        let tokens = objects.pop().unwrap_or_default();
-        let resources = objects.pop().unwrap_or_default();
-        let syncs = objects.pop().unwrap_or_default();
-        let has_reports = definitions.iter().any(InstalledObject::defines_reports);
+        let has_reports = knows(&ApiResource::erase::<NodeReport>(&()));
         let reports = if has_reports { definitions::reports(client).await? } else { Vec::new() };
         let (grants, changed) = grants(client).await?;
         let mut rights = own_rights(client).await?;
@@ -87,9 +85,7 @@ impl FoundObjects {
             policy.extend(InstalledObject::find::<ValidatingAdmissionPolicy>(client, None, name).await?);
         }
         Ok(Self {
-            syncs,
-            resources,
-            tokens,
+            objects,
             copies: copies(client).await?,
             leader: leader(client).await?,
             paused: status::paused(client).await?,
@@ -105,17 +101,13 @@ impl FoundObjects {
     }
 
     pub fn of(&self, kind: Kind) -> &[DynamicObject] {
-        match kind {
-            Kind::ConfigMapSync => &self.syncs,
-            Kind::ResourceSync => &self.resources,
-            Kind::ServiceToken => &self.tokens,
-        }
+        &self.objects[kind as usize]
     }
 
     /// Is nothing left that would be removed?
     pub fn is_nothing(&self) -> bool {
         let parts = [&self.reports, &self.rights, &self.policy, &self.definitions];
-        Kind::ALL.into_iter().all(|kind| self.of(kind).is_empty())
+        self.objects.iter().all(Vec::is_empty)
             && parts.iter().all(|parts| parts.is_empty())
             && self.lease.is_none()
             && (self.namespace.is_none() || !self.strangers.is_empty())
@@ -126,7 +118,7 @@ impl FoundObjects {
         // A user who paused everything wants nothing lost, and a deletion would wait forever.
         if let Some(reason) = &self.paused {
             ensure!(
-                Kind::ALL.into_iter().all(|kind| self.of(kind).is_empty()),
+                self.objects.iter().all(Vec::is_empty),
                 "all resources are paused ({reason}): `weaver resume{}` first",
                 connection::flags()
             );
@@ -252,15 +244,12 @@ where
 mod tests {
     use kube::core::ObjectMeta;
     use serde_json::json;
-    use weaver_api::v1beta1::NodeReport;
 
     use super::*;
 
     fn empty() -> FoundObjects {
         FoundObjects {
-            syncs: Vec::new(),
-            resources: Vec::new(),
-            tokens: Vec::new(),
+            objects: <[_; 3]>::default(),
             copies: 0,
             leader: None,
             paused: None,
@@ -307,7 +296,7 @@ mod tests {
         let mut found = empty();
         found.paused = Some("a backup".into());
         assert_eq!(message(&found, false), Ok(()), "nothing would wait for it");
-        found.tokens = vec![serde_json::from_value(json!({})).unwrap()];
+        found.objects[2] = vec![serde_json::from_value(json!({})).unwrap()];
         assert!(message(&found, true).unwrap_err().contains("(a backup): `weaver resume` first"));
         let found = FoundObjects { reports: vec![named_part::<NodeReport>("raspi")], ..empty() };
         assert!(message(&found, false).unwrap_err().contains("reports raspi"));

@@ -8,7 +8,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Preconditions};
 use kube::{Client, Resource};
 use tokio::time::{Instant, sleep};
-use weaver_api::v1beta1::NodeReport;
 use weaver_host::progress::Progress;
 
 use crate::stdout::say;
@@ -58,7 +57,7 @@ impl InstalledObject {
         namespace: Option<&str>,
         name: &str,
     ) -> anyhow::Result<Option<Self>> {
-        let mut part = Self {
+        let part = Self {
             resource: ApiResource::erase::<K>(&()),
             namespace: namespace.map(str::to_owned),
             name: name.to_owned(),
@@ -66,20 +65,12 @@ impl InstalledObject {
         };
         let found = part.api(client).get_metadata_opt(name).await;
         let found = found.with_context(|| format!("reading {part}"))?;
-        Ok(found.map(|found| {
-            part.uid = found.metadata.uid;
-            part
-        }))
+        Ok(found.map(|found| Self { uid: found.metadata.uid, ..part }))
     }
 
     /// Is it the definition of this kind?
     pub fn is_of(&self, kind: &ApiResource) -> bool {
         self.name == format!("{}.{}", kind.plural, kind.group)
-    }
-
-    /// Is it that of `NodeReport`?
-    pub fn defines_reports(&self) -> bool {
-        self.is_of(&ApiResource::erase::<NodeReport>(&()))
     }
 
     fn api(&self, client: &Client) -> Api<DynamicObject> {
