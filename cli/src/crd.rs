@@ -71,10 +71,7 @@ pub enum CrdVerb {
     ///
     /// Exit status: 0 equal; 1 different or not installed; 2 the cluster could not be reached.
     #[command(verbatim_doc_comment)]
-    Diff {
-        #[command(flatten)]
-        cluster: WebhookAddress,
-    },
+    Diff(WebhookAddress),
     /// List incompatible changes between two releases of any CRDs; needs no cluster
     ///
     /// Prints one line for each incompatible change: CRD, version, field, old and new value, what to do.
@@ -130,7 +127,7 @@ pub async fn run(verb: CrdVerb) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         CrdVerb::Install { certificates, cluster } => install(certificates, cluster).await,
-        CrdVerb::Diff { cluster } => Ok(compared(diff(cluster).await)),
+        CrdVerb::Diff(cluster) => Ok(compared(diff(cluster).await)),
         CrdVerb::Lint { old, new } => Ok(compared(crd_lint::run(&old, &new))),
         CrdVerb::Migrate => {
             let client = connection::client().await?;

@@ -38,32 +38,21 @@ use crate::stdout::{note, say};
 pub enum OrphansVerb {
     /// List orphans with their former owner and source
     List {
-        #[command(flatten)]
-        scope: OrphanScope,
+        /// Only in this namespace
+        #[arg(short, long)]
+        namespace: Option<String>,
     },
     /// Remove the ownership labels and annotations, which makes them ordinary objects
-    Adopt {
-        #[command(flatten)]
-        which: Which,
-    },
+    Adopt(Which),
     /// Delete orphans
-    Delete {
-        #[command(flatten)]
-        which: Which,
-    },
-}
-
-#[derive(clap::Args)]
-pub struct OrphanScope {
-    /// Only in this namespace
-    #[arg(short, long)]
-    namespace: Option<String>,
+    Delete(Which),
 }
 
 #[derive(clap::Args)]
 pub struct Which {
-    #[command(flatten)]
-    scope: OrphanScope,
+    /// Only in this namespace
+    #[arg(short, long)]
+    namespace: Option<String>,
     /// Objects as `weaver orphans list` shows them: KIND/NAMESPACE/NAME
     #[arg(required_unless_present = "all", value_name = "OBJECT")]
     objects: Vec<String>,
@@ -128,13 +117,13 @@ impl Orphan {
 pub async fn run(verb: OrphansVerb) -> anyhow::Result<ExitCode> {
     let client = connection::client().await?;
     match verb {
-        OrphansVerb::List { scope } => {
-            for orphan in find(&client, &scope).await? {
+        OrphansVerb::List { namespace } => {
+            for orphan in find(&client, namespace.as_deref()).await? {
                 say(orphan.line());
             }
             Ok(ExitCode::SUCCESS)
         }
-        OrphansVerb::Adopt { which } => {
+        OrphansVerb::Adopt(which) => {
             let orphans = chosen(&client, &which).await?;
             let adopted = for_each(&orphans, async |orphan| {
                 adopt(&client, &orphan.copy).await.with_context(|| orphan.to_string())?;
@@ -143,7 +132,7 @@ pub async fn run(verb: OrphansVerb) -> anyhow::Result<ExitCode> {
             });
             Ok(adopted.await.1)
         }
-        OrphansVerb::Delete { which } => {
+        OrphansVerb::Delete(which) => {
             let orphans = chosen(&client, &which).await?;
             for why in orphans.iter().filter_map(Orphan::why_kept) {
                 // Anyone may label an object of theirs: with --all it keeps none of the others.
@@ -163,7 +152,7 @@ pub async fn run(verb: OrphansVerb) -> anyhow::Result<ExitCode> {
 }
 
 async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
-    let mut found = find(client, &which.scope).await?;
+    let mut found = find(client, which.namespace.as_deref()).await?;
     if which.all {
         return Ok(found);
     }
@@ -179,9 +168,9 @@ async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
     Ok(chosen)
 }
 
-async fn find(client: &Client, scope: &OrphanScope) -> anyhow::Result<Vec<Orphan>> {
+async fn find(client: &Client, namespace: Option<&str>) -> anyhow::Result<Vec<Orphan>> {
     // Before the resources: one that is made meanwhile has copies, and is seen.
-    let found = all_marked(client, scope.namespace.as_deref()).await?.into_iter();
+    let found = all_marked(client, namespace).await?.into_iter();
     let (syncs, resources) = (living::<ConfigMapSync>(client).await?, living::<ResourceSync>(client).await?);
     let orphan = |copy: Marked| {
         let living = if copy.key.kind.is_of_config_map_sync() { &syncs } else { &resources };

@@ -3,6 +3,7 @@
 //! All manifests are checked by our own rules before the first is sent. Where one is refused later on, those before it
 //! are there and have been named.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
@@ -24,8 +25,9 @@ use crate::stdout::{note, print};
 /// What creating either kind takes, next to the flags that stand for its spec.
 #[derive(Args)]
 pub struct Create {
-    #[command(flatten)]
-    pub manifests: manifest::ManifestSource,
+    /// YAML or JSON file, or - for standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    file: Option<PathBuf>,
     /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long)]
     pub namespace: Option<String>,
@@ -52,7 +54,7 @@ pub async fn run(
     flags: Option<ObjectFromFlags<'_>>,
     store: Option<Store>,
 ) -> anyhow::Result<ExitCode> {
-    let documents = match (&flags, &options.manifests.file) {
+    let documents = match (&flags, &options.file) {
         (Some(_), Some(_)) => {
             bail!("--filename cannot be combined with NAME or other flags")
         }

@@ -3,7 +3,7 @@
 //! What cannot be read is named by document and line, and never quoted: the file may contain anything.
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
@@ -17,14 +17,6 @@ use crate::stdout::ErrorLines;
 
 /// Largest file that is read: more than the API server accepts in one request, for several objects.
 const LIMIT: u64 = 16 << 20;
-
-/// Where manifests come from, as the command line has it.
-#[derive(clap::Args)]
-pub struct ManifestSource {
-    /// YAML or JSON file, or - for standard input
-    #[arg(short = 'f', long = "filename", value_name = "FILE")]
-    pub file: Option<PathBuf>,
-}
 
 pub fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
