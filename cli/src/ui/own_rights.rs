@@ -18,6 +18,12 @@ const EVERYTHING: &str = "*";
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Needed(Access);
 
+impl Needed {
+    fn new(verb: &str, resource: GroupResource, namespace: String, name: Option<String>) -> Self {
+        Self(Access { verb: verb.to_owned().into(), resource, namespace: Some(namespace), name })
+    }
+}
+
 impl From<&Needed> for ResourceAttributes {
     fn from(needed: &Needed) -> Self {
         let mut attributes = Self::from(&needed.0);
@@ -46,12 +52,8 @@ pub async fn lacking(client: &Client, parts: &[GrantObject]) -> anyhow::Result<V
 /// The rights to grant more than one has: to write such a Role, and to bind it. Only where that matters.
 fn instead(part: &GrantObject, lacking: &BTreeSet<Needed>) -> Vec<Needed> {
     let GrantObject::Role(role) = part else { return Vec::new() };
-    let (namespace, name) = (role.namespace().unwrap_or_default(), role.name_any());
-    let of = |verb: &'static str| {
-        let (namespace, name) = (Some(namespace.clone()), Some(name.clone()));
-        Needed(Access { verb: verb.into(), resource: resource_of::<Role>(), namespace, name })
-    };
-    let is_needed = held(role).iter().any(|needed| lacking.contains(needed));
+    let of = |verb| Needed::new(verb, resource_of::<Role>(), namespace(part), Some(role.name_any()));
+    let is_needed = held(part).iter().any(|needed| lacking.contains(needed));
     if is_needed { vec![of("escalate"), of("bind")] } else { Vec::new() }
 }
 
@@ -65,14 +67,10 @@ fn left(
         let instead = instead(part, &lacking);
         !instead.is_empty() && instead.iter().all(|needed| !not_instead.contains(needed))
     };
-    let of = |part: &&GrantObject| match part {
-        GrantObject::Role(role) => held(role),
-        GrantObject::Account(_) | GrantObject::Binding(_) => Vec::new(),
-    };
     let (free, bound): (Vec<&GrantObject>, Vec<&GrantObject>) = parts.iter().copied().partition(is_free);
-    let bound: BTreeSet<Needed> =
-        bound.iter().flat_map(of).chain(parts.iter().copied().flat_map(written_part)).collect();
-    let free: BTreeSet<Needed> = free.iter().flat_map(of).collect();
+    let written = parts.iter().copied().flat_map(written_part);
+    let bound: BTreeSet<Needed> = bound.into_iter().flat_map(held).chain(written).collect();
+    let free: BTreeSet<Needed> = free.into_iter().flat_map(held).collect();
     lacking.into_iter().filter(|needed| bound.contains(needed) || !free.contains(needed)).collect()
 }
 
@@ -87,53 +85,34 @@ fn namespace(part: &GrantObject) -> String {
 
 fn everything(namespace: String) -> Needed {
     let resource = GroupResource { group: EVERYTHING.into(), resource: EVERYTHING.into() };
-    Needed(Access { verb: EVERYTHING.into(), resource, namespace: Some(namespace), name: None })
+    Needed::new(EVERYTHING, resource, namespace, None)
 }
 
 /// To write it; and for a Role, to have what it grants, since no user may grant more except by [`instead`].
 fn needed(part: &GrantObject) -> Vec<Needed> {
-    let held = match part {
-        GrantObject::Role(role) => held(role),
-        GrantObject::Account(_) | GrantObject::Binding(_) => Vec::new(),
-    };
-    written_part(part).into_iter().chain(held).collect()
+    written_part(part).into_iter().chain(held(part)).collect()
 }
 
+/// How it is made: a Role and a binding are applied, which creates them where they are not there.
 fn written_part(part: &GrantObject) -> Vec<Needed> {
-    let namespace = namespace(part);
-    let of = |resource: GroupResource, verb: &str, name: Option<String>| {
-        let verb = verb.to_owned().into();
-        Needed(Access { verb, resource, namespace: Some(namespace.clone()), name })
+    let (resource, applied) = match part {
+        GrantObject::Account(_) => (resource_of::<ServiceAccount>(), None),
+        GrantObject::Role(role) => (resource_of::<Role>(), Some(role.name_any())),
+        GrantObject::Binding(binding) => (resource_of::<RoleBinding>(), Some(binding.name_any())),
     };
-    match part {
-        GrantObject::Account(_) => vec![of(resource_of::<ServiceAccount>(), "create", None)],
-        GrantObject::Role(role) => {
-            written(role).map(|(verb, name)| of(resource_of::<Role>(), verb, name)).into()
-        }
-        GrantObject::Binding(binding) => {
-            written(binding).map(|(verb, name)| of(resource_of::<RoleBinding>(), verb, name)).into()
-        }
-    }
+    let patch = applied.map(|name| Needed::new("patch", resource.clone(), namespace(part), Some(name)));
+    std::iter::once(Needed::new("create", resource, namespace(part), None)).chain(patch).collect()
 }
 
 /// What a Role grants.
-fn held(role: &Role) -> Vec<Needed> {
-    let namespace = role.namespace().unwrap_or_default();
+fn held(part: &GrantObject) -> Vec<Needed> {
+    let GrantObject::Role(role) = part else { return Vec::new() };
     let granted = role.rules.iter().flatten().flat_map(granted);
-    let of = |(resource, verb, name): (GroupResource, &str, Option<String>)| {
-        let verb = verb.to_owned().into();
-        Needed(Access { verb, resource, namespace: Some(namespace.clone()), name })
-    };
-    granted.map(of).collect()
+    granted.map(|(resource, verb, name)| Needed::new(verb, resource, namespace(part), name)).collect()
 }
 
 fn resource_of<K: Resource<DynamicType = ()>>() -> GroupResource {
     GroupResource::of::<K>(&())
-}
-
-/// How it is applied, which creates it where it is not there.
-fn written(object: &impl kube::ResourceExt) -> [(&'static str, Option<String>); 2] {
-    [("create", None), ("patch", Some(object.name_any()))]
 }
 
 /// Each right that a rule grants.
