@@ -76,7 +76,8 @@ impl Comparison<'_> {
         }
         let mut there: BTreeSet<String> = names.iter().map(|name| self.spec.copy_name(name)).collect();
         for name in names.iter().take(fitting) {
-            if self.copies_of(name).await == SourceSeen::Gone {
+            let is_gone = self.copies_of(name).await;
+            if is_gone {
                 there.remove(&self.spec.copy_name(name));
             }
         }
@@ -185,8 +186,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Shows each copy of this source.
-    async fn copies_of(&self, name: &str) -> SourceSeen {
+    /// Shows each copy of this source. Returns whether the source does not exist.
+    async fn copies_of(&self, name: &str) -> bool {
         let (spec, tell) = (self.spec, self.tell);
         let owner = self.sync.owner();
         let (key, copy_name) = (ObjectKey::of_source(spec, name), spec.copy_name(name));
@@ -196,17 +197,15 @@ impl Comparison<'_> {
                  {SUBDOMAIN_MAX} are allowed",
                 copy_name.len()
             ));
-            return SourceSeen::Other;
+            return false;
         }
-        match self.read(name).await {
-            Ok(Some((content, meta))) => {
-                let metadata = Metadata::new(&owner, &source_reference(&key), &meta, spec);
-                self.compare(&DesiredCopy::new(owner, key.kind, &copy_name, metadata, content)).await;
-                SourceSeen::Other
-            }
-            Ok(None) => SourceSeen::Gone,
-            Err(()) => SourceSeen::Other,
+        let read = self.read(name).await;
+        let is_gone = matches!(read, Ok(None));
+        if let Ok(Some((content, meta))) = read {
+            let metadata = Metadata::new(&owner, &source_reference(&key), &meta, spec);
+            self.compare(&DesiredCopy::new(owner, key.kind, &copy_name, metadata, content)).await;
         }
+        is_gone
     }
 
     async fn step(&self, copy: &DesiredCopy, namespace: &str) -> PlannedStep {
@@ -267,12 +266,4 @@ impl Comparison<'_> {
             (self.tell)(&format!("{kind}s that would be deleted are not all known: {error}"));
         }
     }
-}
-
-/// What a read of a source has shown.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum SourceSeen {
-    Gone,
-    /// It is there, or not known.
-    Other,
 }
