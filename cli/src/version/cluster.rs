@@ -66,16 +66,9 @@ async fn definition(
     let installed = in_time(reading).await;
     let service = installed.as_ref().ok().and_then(|found| crd_diff::own_webhook(found.as_ref()).service);
     let judged = installed.and_then(|installed| judge(installed.as_ref(), built_in));
-    let versions = match judged {
-        Ok((versions, differs)) => {
-            DefinitionVersions { name: plural, versions: Known::Is(versions), differs }
-        }
-        Err(error) => {
-            let unknown = format!("{error:#}");
-            DefinitionVersions { name: plural, versions: Known::Unknown { unknown }, differs: false }
-        }
-    };
-    (versions, service)
+    let differs = judged.as_ref().is_ok_and(|(_, differs)| *differs);
+    let versions = judged.map(|(versions, _)| versions).into();
+    (DefinitionVersions { name: plural, versions, differs }, service)
 }
 
 /// The served versions, the stored one first; and whether it differs from the one of this program.
