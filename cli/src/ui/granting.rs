@@ -20,12 +20,6 @@ use super::{own_rights, queries};
 use crate::grant::{self, GrantObject};
 use crate::sync::{self, Compared};
 
-/// The account that would get rights, and which.
-struct Lack {
-    account: String,
-    parts: Vec<GrantObject>,
-}
-
 /// What the user can do about the rights of this account.
 pub async fn offer(client: &Client, compared: &Compared, log: &CommandLog) -> GrantOffer {
     let parts = match sync::lacking(client, compared, &|line| log.tell(line)).await {
@@ -52,11 +46,15 @@ pub async fn confirmation_page(app: App, key: SyncKey) -> Response {
     shown(page::confirmation(&app.frame(), &key, &proposal, &log.lines()))
 }
 
+/// As `weaver sync explain --grant` finds it.
 async fn propose(app: &App, key: &SyncKey, log: &CommandLog) -> anyhow::Result<Proposal> {
     let client = &app.live.client;
-    let Some(Lack { account, parts }) = lack(client, key, log).await? else {
+    let sync = queries::sync(client, key).await?;
+    let Some(read) = sync::read(client, &sync, &|line| log.tell(line)).await else {
         return Ok(Proposal::Failed("the spec breaks the rules that are listed below".to_owned()));
     };
+    let parts = sync::lacking(client, &read, &|line| log.tell(line)).await?;
+    let account = read.account.to_string();
     if parts.is_empty() {
         return Ok(Proposal::Nothing(account));
     }
@@ -68,14 +66,6 @@ async fn propose(app: &App, key: &SyncKey, log: &CommandLog) -> anyhow::Result<P
     let manifest = parts.iter().map(GrantObject::manifest).collect::<Vec<_>>().join("---\n");
     let token = app.confirmations.ask(key.clone(), parts, Instant::now())?;
     Ok(Proposal::Grant { account, lines, manifest, token })
-}
-
-/// As `weaver sync explain --grant` finds it; `None` where the spec breaks a rule.
-async fn lack(client: &Client, key: &SyncKey, log: &CommandLog) -> anyhow::Result<Option<Lack>> {
-    let sync = queries::sync(client, key).await?;
-    let Some(read) = sync::read(client, &sync, &|line| log.tell(line)).await else { return Ok(None) };
-    let parts = sync::lacking(client, &read, &|line| log.tell(line)).await?;
-    Ok(Some(Lack { account: read.account.to_string(), parts }))
 }
 
 /// What the form of the confirmation sends.
@@ -130,9 +120,6 @@ async fn granted(client: &Client, key: &SyncKey, parts: &[GrantObject]) -> Grant
         }
     }
     let SyncKey { kind, namespace, name } = key;
-    match timeout(patience(1), sync::retry(client, (*kind).into(), namespace, name)).await {
-        Ok(Ok(())) => Granted::Retried,
-        Ok(Err(error)) => Granted::NotRetried(clean(&format!("{error:#}"))),
-        Err(_) => Granted::NotRetried("the API server gave no answer in time".to_owned()),
-    }
+    let retry = sync::retry(client, (*kind).into(), namespace, name);
+    queries::in_time(patience(1), retry).await.map_or_else(Granted::NotRetried, |()| Granted::Retried)
 }

@@ -51,7 +51,7 @@ pub async fn details(app: &App, brief: &SyncView) -> Result<SyncView, String> {
 }
 
 /// An answer of the API server, or why there is none.
-async fn in_time<T, E: Display>(
+pub async fn in_time<T, E: Display>(
     limit: Duration,
     asked: impl Future<Output = Result<T, E>>,
 ) -> Result<T, String> {
