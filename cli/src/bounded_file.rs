@@ -5,9 +5,6 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 /// A file of at most so many bytes.
-///
-/// # Errors
-/// It cannot be read, or is larger.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
@@ -18,9 +15,6 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The same as text.
-///
-/// # Errors
-/// As [`read`], and if it is no UTF-8.
 pub fn text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, most)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))

@@ -13,9 +13,6 @@ const NEAREST: usize = 3;
 
 /// What is said of `asked`, a path that may begin with a kind: `configmapsyncs.spec.targets`. Without a kind, each kind
 /// that has such a field is meant; without `version`, the stored one.
-///
-/// # Errors
-/// If there is no such field, with the nearest that there are.
 pub fn explained(
     crds: &[CustomResourceDefinition],
     asked: &str,

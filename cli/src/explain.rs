@@ -120,9 +120,6 @@ fn explain(input: &mut impl BufRead, source: &str, output: ExplainOutput) -> Res
 }
 
 /// Passes on what is recognised in each line of `input`; returns how many lines there are.
-///
-/// # Errors
-/// It cannot be read, or the receiver fails.
 pub fn recognise(
     recogniser: &Recogniser,
     input: &mut impl BufRead,

@@ -32,9 +32,6 @@ pub struct MissingRights {
 }
 
 /// Asks the API server.
-///
-/// # Errors
-/// The API server cannot be asked, or does not let the user ask.
 pub async fn named(
     client: &Client,
     account: &Account,
@@ -47,9 +44,6 @@ pub async fn named(
 }
 
 /// What must be granted: all that is needed where the user may not ask.
-///
-/// # Errors
-/// The selected namespaces are not known, or the API server cannot be asked.
 pub async fn to_grant(
     client: &Client,
     account: &Account,

@@ -261,9 +261,6 @@ async fn is_served(client: &Client, plural: &str) -> anyhow::Result<bool> {
 }
 
 /// Objects of this kind with our label, in one namespace or in all.
-///
-/// # Errors
-/// They cannot be listed, or an answer takes too long.
 pub async fn marked(
     client: &Client,
     kind: ObjectKind,

@@ -41,9 +41,6 @@ pub fn say(line: impl Display) {
 }
 
 /// Has the user said yes, by a flag or on the terminal?
-///
-/// # Errors
-/// They have not, or there is no terminal to ask on.
 pub fn agree(yes: bool) -> anyhow::Result<()> {
     if yes {
         return Ok(());

@@ -123,9 +123,6 @@ pub async fn read(client: &Client, sync: &AnySync, tell: Tell<'_>) -> Option<Com
 }
 
 /// Says whether rights are missing; returns which, and the Role that grants them.
-///
-/// # Errors
-/// The API server cannot be asked, or does not let the user ask.
 pub async fn name_missing(
     client: &Client,
     compared: &Compared,
@@ -167,9 +164,6 @@ fn part_of(targets: usize) -> String {
 }
 
 /// The objects to create for the account.
-///
-/// # Errors
-/// The selected namespaces are not known, or the API server cannot be asked.
 pub async fn lacking(
     client: &Client,
     compared: &Compared,

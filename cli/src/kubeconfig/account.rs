@@ -34,9 +34,6 @@ pub fn account(text: &str) -> Result<Account, &'static str> {
 }
 
 /// Mints a token of an existing account, with the administrator's rights.
-///
-/// # Errors
-/// There is no such account, or the API server refuses.
 pub async fn mint(
     client: Client,
     kubeconfig: Option<&Path>,

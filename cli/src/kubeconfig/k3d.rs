@@ -14,9 +14,6 @@ use weaver_host::docker::{Engine, EngineError};
 use super::refusal::{KubeconfigRefusal, refusal};
 
 /// What can be exported of the cluster, with the address at which this machine connects to its API server.
-///
-/// # Errors
-/// There is no such cluster, it does not run, or the engine cannot be asked: the finding, with what helps.
 pub async fn source(cluster: &str) -> anyhow::Result<SourceContext> {
     let unread = |error: EngineError| refused_by(&verdict::unread(&error.socket, &error.why));
     let engine = Engine::of_user().map_err(unread)?;

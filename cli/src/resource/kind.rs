@@ -66,10 +66,7 @@ impl Kind {
         self.key(&object.namespace().unwrap_or_default(), &object.name_any())
     }
 
-    /// The kind of a manifest.
-    ///
-    /// # Errors
-    /// Why these verbs do not take it, with what to type.
+    /// The kind of a manifest; or why these verbs do not take it, with what to type.
     pub fn of(manifest: &Value) -> Result<Self, String> {
         let [version, kind] =
             ["apiVersion", "kind"].map(|field| manifest[field].as_str().unwrap_or_default());

@@ -87,9 +87,6 @@ fn shown(kind: Kind, object: &Value) -> anyhow::Result<String> {
 }
 
 /// The object that a text describes: spec, labels and annotations.
-///
-/// # Errors
-/// If the text is about another object, or about a state of it that was changed since.
 pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value> {
     let (home, own_name) = (field(current, "namespace"), field(current, "name"));
     let key = kind.key(home, own_name);

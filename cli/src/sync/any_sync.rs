@@ -52,9 +52,6 @@ impl AnySync {
     }
 
     /// Those of this name: there may be one of each kind.
-    ///
-    /// # Errors
-    /// There is none, or it cannot be read.
     pub async fn find(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Vec<Self>> {
         let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), namespace);
         let sync =

@@ -35,9 +35,6 @@ fn is_desktop(system: &str, variable: impl Fn(&str) -> Option<OsString>) -> bool
 
 /// Opens the page. `None` where there is no desktop; else the file that redirects to it, which must exist until it was
 /// read.
-///
-/// # Errors
-/// The file cannot be written, or the browser cannot be started.
 pub fn browser(address: &str) -> anyhow::Result<Option<NamedTempFile>> {
     if !is_desktop(OS, |name| env::var_os(name)) {
         return Ok(None);

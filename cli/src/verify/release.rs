@@ -111,9 +111,6 @@ impl Release {
     }
 
     /// The version that was signed with the list, else the one that the provenance names.
-    ///
-    /// # Errors
-    /// Neither names one.
     pub fn version(&self) -> anyhow::Result<&str> {
         let said = match (&self.signed, &self.provenance) {
             (Some(comment), _) => comment.strip_prefix(SIGNED),

@@ -81,9 +81,6 @@ pub fn address(text: &str, has_key: bool) -> Result<ReleaseAddress, &'static str
 }
 
 /// The version of the release that is there.
-///
-/// # Errors
-/// It cannot be read, or is not as published.
 pub async fn look(at: &ReleaseAddress, key: Option<&MinisignKey>) -> anyhow::Result<FoundRelease> {
     let looking = timeout(PATIENCE, read(at, key));
     looking.await.with_context(|| format!("{at}: no whole answer within {} s", PATIENCE.as_secs()))?
