@@ -109,13 +109,10 @@ pub fn run(verb: K3dVerb) -> anyhow::Result<ExitCode> {
 /// A name that k3d accepts: it becomes part of host names.
 fn cluster(text: &str) -> Result<String, &'static str> {
     let is_part = |part: &str| dns_label(&part.to_ascii_lowercase()).is_ok();
-    if text.len() <= 32 && text.split('.').all(is_part) {
-        Ok(text.to_owned())
-    } else {
-        Err(
-            "use up to 32 letters, digits, hyphens and dots; no hyphen at the beginning or end, or next to a dot",
-        )
-    }
+    let is_name = text.len() <= 32 && text.split('.').all(is_part);
+    is_name.then(|| text.to_owned()).ok_or(
+        "use up to 32 letters, digits, hyphens and dots; no hyphen at the beginning or end, or next to a dot",
+    )
 }
 
 fn ports(text: &str) -> anyhow::Result<(u16, u16)> {
@@ -125,13 +122,11 @@ fn ports(text: &str) -> anyhow::Result<(u16, u16)> {
 }
 
 fn registry(text: &str) -> Result<String, &'static str> {
-    let (host, port) = text.rsplit_once(':').ok_or("write NAME:PORT, such as k3d-registry:5000")?;
+    const WRITE: &str = "write NAME:PORT, such as k3d-registry:5000";
+    let (host, port) = text.rsplit_once(':').ok_or(WRITE)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
-    if !host.is_empty() && host.chars().all(is_plain) && port.parse::<u16>().is_ok() {
-        Ok(text.to_owned())
-    } else {
-        Err("write NAME:PORT, such as k3d-registry:5000")
-    }
+    let is_address = !host.is_empty() && host.chars().all(is_plain) && port.parse::<u16>().is_ok();
+    if is_address { Ok(text.to_owned()) } else { Err(WRITE) }
 }
 
 fn new_registry(text: &str) -> Result<NewRegistry, &'static str> {

@@ -22,11 +22,7 @@ pub fn host(text: &str) -> Result<ServingName, String> {
 
 /// A name of an entry: anything that a user can type after `--context`.
 pub fn entry_name(text: &str) -> Result<String, &'static str> {
-    if is_entry_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("a context needs a name of printable characters")
-    }
+    is_entry_name(text).then(|| text.to_owned()).ok_or("a context needs a name of printable characters")
 }
 
 /// `HOST:PORT`.

@@ -90,11 +90,8 @@ fn user(text: &str) -> Result<String, &'static str> {
 
 /// A name that k3d accepts, and never a flag.
 fn k3d_cluster(text: &str) -> Result<String, &'static str> {
-    if is_cluster_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("write the cluster's name as `k3d cluster list` has it")
-    }
+    let name = is_cluster_name(text).then(|| text.to_owned());
+    name.ok_or("write the cluster's name as `k3d cluster list` has it")
 }
 
 impl Fetch {
