@@ -15,11 +15,10 @@ use std::time::Duration;
 use clap::Args;
 use weaver_diagnostics::announcement::SERVICE;
 use weaver_diagnostics::exit_code::KNOWN_BAD;
-use weaver_diagnostics::finding_text::clean_json;
 use weaver_host::table::table;
 
 use crate::status::StatusFormat;
-use crate::stdout::{ErrorLines, document, failed, note, print};
+use crate::stdout::{ErrorLines, document, failed, json_text, note, print};
 use card::FoundCard;
 
 /// Cards that are shown.
@@ -97,8 +96,7 @@ pub async fn run(options: &Find) -> anyhow::Result<ExitCode> {
     let found = options.search.cards().await?;
     match options.output {
         StatusFormat::Json => {
-            let json = serde_json::to_string_pretty(&card::json(&found.cards))?;
-            document(&(clean_json(&json) + "\n"))?;
+            document(&json_text(&card::json(&found.cards), "the cards")?)?;
         }
         StatusFormat::Table if found.cards.is_empty() => {}
         StatusFormat::Table => {

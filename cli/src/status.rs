@@ -19,12 +19,12 @@ use weaver_api::conditions::{PAUSED, READY};
 use weaver_api::lease::{Candidacy, LeaseRecord, NAME};
 use weaver_api::ownership::PAUSED_ANNOTATION;
 use weaver_client::conditions::condition;
-use weaver_diagnostics::finding_text::{clean, clean_json};
+use weaver_diagnostics::finding_text::clean;
 
 use crate::connection;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
-use crate::stdout::print;
+use crate::stdout::{json_text, print};
 
 #[derive(Args)]
 pub struct StatusOptions {
@@ -142,9 +142,7 @@ pub async fn run(options: &StatusOptions) -> anyhow::Result<()> {
     let status = ClusterStatus::of(&lease, paused.into(), kinds, now);
     let text = match options.output {
         StatusFormat::Table => table(&status, now),
-        StatusFormat::Json => {
-            clean_json(&serde_json::to_string_pretty(&status).context("writing the status as JSON")?) + "\n"
-        }
+        StatusFormat::Json => json_text(&status, "the status")?,
     };
     print(&text)?;
     let unknown = status.unknown();

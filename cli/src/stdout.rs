@@ -9,7 +9,8 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, ensure};
-use weaver_diagnostics::finding_text::{clean, clean_lines};
+use serde::Serialize;
+use weaver_diagnostics::finding_text::{clean, clean_json, clean_lines};
 use weaver_host::progress::aside;
 
 /// Prints a document for programs as it is: JSON, YAML, a script. Its own escapes keep it from controlling a terminal.
@@ -23,6 +24,12 @@ pub fn document(text: &str) -> anyhow::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         done => done.map(|()| true).context("cannot write to standard output"),
     }
+}
+
+/// A value as JSON, for [`document`]; `what` names it in an error.
+pub fn json_text(value: &impl Serialize, what: &str) -> anyhow::Result<String> {
+    let text = serde_json::to_string_pretty(value).with_context(|| format!("writing {what} as JSON"))?;
+    Ok(clean_json(&text) + "\n")
 }
 
 /// Prints text of our own; returns whether there still is a reader.

@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use weaver_diagnostics::exit_code::{INTERNAL, KNOWN_BAD, USAGE};
-use weaver_diagnostics::finding_text::clean_json;
 use weaver_diagnostics::version_gap::gaps;
 
 pub use self::cluster::programs;
@@ -21,7 +20,7 @@ pub use self::report::all_parts;
 use self::report::{ClusterVersions, PublishedRelease, VersionReport};
 use crate::connection;
 use crate::status::{Known, StatusFormat};
-use crate::stdout::{note, print};
+use crate::stdout::{json_text, note, print};
 use crate::verify::read_key;
 use crate::verify::release::NotAsPublished;
 
@@ -65,10 +64,7 @@ pub async fn run(options: &VersionOptions) -> anyhow::Result<ExitCode> {
     let versions = reported(release, cluster);
     let text = match options.output {
         StatusFormat::Table => show::text(&versions),
-        StatusFormat::Json => {
-            clean_json(&serde_json::to_string_pretty(&versions).context("writing the versions as JSON")?)
-                + "\n"
-        }
+        StatusFormat::Json => json_text(&versions, "the versions")?,
     };
     print(&text)?;
     Ok(code)

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use anyhow::Context as _;
 use serde::Serialize;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::{Finding, Severity};
@@ -10,7 +9,7 @@ use weaver_diagnostics::finding_text;
 use weaver_host::platform::colours;
 
 use super::seen::LocatedFinding;
-use crate::stdout::document;
+use crate::stdout::{document, json_text};
 
 pub fn text(seen: &[LocatedFinding]) -> anyhow::Result<()> {
     let colours = colours(&io::stdout());
@@ -74,8 +73,7 @@ pub fn json(seen: &[LocatedFinding]) -> anyhow::Result<String> {
     }
     let findings: Vec<_> = seen.iter().map(|seen| seen.finding.clone()).collect();
     let report = JsonReport { exit_code: exit_code::of(&findings), findings: seen };
-    let text = serde_json::to_string_pretty(&report).context("writing the findings as JSON")?;
-    Ok(finding_text::clean_json(&text) + "\n")
+    json_text(&report, "the findings")
 }
 
 #[cfg(test)]

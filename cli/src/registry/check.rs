@@ -23,7 +23,7 @@ use super::contents::Repository;
 use super::look::{self, Question, RegistryContents};
 use super::trust::RegistryTrust;
 use crate::doctor::FindingsOutput;
-use crate::stdout::{document as print_document, say, show};
+use crate::stdout::{document as print_document, json_text, say, show};
 
 /// More than any registries.yaml has.
 const LARGEST: u64 = 1 << 20;
@@ -111,8 +111,7 @@ pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
                 }
                 None => all["repositories"] = json!(null),
             }
-            let text = serde_json::to_string_pretty(&all).context("writing it as JSON")?;
-            print_document(&(finding_text::clean_json(&text) + "\n"))?;
+            print_document(&json_text(&all, "it")?)?;
         }
     }
     Ok(code.into())

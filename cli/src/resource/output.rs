@@ -8,12 +8,15 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use weaver_diagnostics::finding_text::{clean, clean_json, is_unprintable};
+use weaver_diagnostics::finding_text::{clean, is_unprintable};
 use weaver_host::table;
 
 use super::kind::Kind;
+use crate::stdout::json_text;
 
 pub const COLUMN_GAP: &str = "   ";
+/// What errors of serialisation call what is printed.
+const OBJECT: &str = "an object";
 
 /// A form of what is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -38,7 +41,7 @@ pub fn plain(mut object: DynamicObject) -> anyhow::Result<Value> {
 /// escapes all of them.
 pub fn yaml(object: &Value) -> anyhow::Result<String> {
     let text = serde_saphyr::to_string(object).context("writing an object as YAML")?;
-    if text.contains(|c| c != '\n' && is_unprintable(c)) { json_text(object) } else { Ok(text) }
+    if text.contains(|c| c != '\n' && is_unprintable(c)) { json_text(object, OBJECT) } else { Ok(text) }
 }
 
 /// Several objects, which share a table; JSON and YAML have them in a `List`.
@@ -63,22 +66,17 @@ pub fn objects(
             Ok(std::iter::once(&titles).chain(&rows).map(|cells| line(cells, &widths)).collect())
         }
         Format::Name => Ok(objects.iter().map(|object| kind.reference(&object.name_any()) + "\n").collect()),
-        Format::Json => json_text(&list(objects)?),
+        Format::Json => json_text(&list(objects)?, OBJECT),
         Format::Yaml => yaml(&list(objects)?),
     }
 }
 
 pub fn object(kind: Kind, one: DynamicObject, format: Format, now: Timestamp) -> anyhow::Result<String> {
     match format {
-        Format::Json => json_text(&plain(one)?),
+        Format::Json => json_text(&plain(one)?, OBJECT),
         Format::Yaml => yaml(&plain(one)?),
         Format::Table | Format::Name => objects(kind, vec![one], format, false, now),
     }
-}
-
-fn json_text(value: &Value) -> anyhow::Result<String> {
-    let text = serde_json::to_string_pretty(value).context("writing an object as JSON")?;
-    Ok(clean_json(&text) + "\n")
 }
 
 /// Titles of a table; the age makes no sense where lines appear one after the other.
