@@ -103,9 +103,9 @@ pub async fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
             all["exitCode"] = json!(code);
             all["findings"] = json!(findings);
             match &contents {
-                Some(RegistryContents { repositories, is_all, unlisted, error }) => {
+                Some(RegistryContents { repositories, are_more, unlisted, error }) => {
                     all["repositories"] = json!(repositories);
-                    all["complete"] = json!(*is_all && unlisted.is_empty());
+                    all["complete"] = json!(!are_more && unlisted.is_empty());
                     all["unlisted"] = json!(unlisted);
                     all["error"] = json!(error);
                 }
@@ -141,13 +141,13 @@ fn read(path: &Path) -> anyhow::Result<TextFile> {
 }
 
 fn contents_shown(contents: Option<&RegistryContents>) {
-    let Some(RegistryContents { repositories, is_all, unlisted, error }) = contents else { return };
+    let Some(RegistryContents { repositories, are_more, unlisted, error }) = contents else { return };
     if let Some(error) = error {
         say(format_args!("contents not listed: {error}"));
         return;
     }
     let number = repositories.len() + unlisted.len();
-    let more = if *is_all { "" } else { ", and more" };
+    let more = if *are_more { ", and more" } else { "" };
     let word = if number == 1 { "repository" } else { "repositories" };
     say(format_args!("{number} {word}{more}"));
     for Repository { name, tags, complete, error } in repositories {

@@ -38,12 +38,13 @@ pub enum Question {
     Image(ImageReference, Platform),
 }
 
+#[derive(Default)]
 pub struct RegistryContents {
     pub repositories: Vec<Repository>,
     /// Those whose tags were not requested.
     pub unlisted: Vec<String>,
-    /// There are no more repositories.
-    pub is_all: bool,
+    /// There are more repositories than these.
+    pub are_more: bool,
     /// Why there is no list.
     pub error: Option<String>,
 }
@@ -97,12 +98,14 @@ pub async fn look(
     let contents = match question {
         Question::All { with_tags } => all(&client, *with_tags).await,
         Question::Repository(name) => match contents::repository(&client, name, true).await {
-            Ok(repository) => RegistryContents { repositories: vec![repository], ..RegistryContents::none() },
+            Ok(repository) => {
+                RegistryContents { repositories: vec![repository], ..RegistryContents::default() }
+            }
             Err(NoList::Missing) => {
                 facts.missing = Some(name.clone());
                 return Ok((facts, None));
             }
-            Err(NoList::Other(why)) => RegistryContents { error: Some(why), ..RegistryContents::none() },
+            Err(NoList::Other(why)) => RegistryContents { error: Some(why), ..RegistryContents::default() },
         },
         Question::Image(image, platform) => {
             let found = contents::build(&client, image).await;
@@ -186,12 +189,6 @@ fn credentials(how: &LookOptions, is_safe: bool) -> Result<Credentials, Sent> {
     if is_safe { Ok(credentials) } else { Err(Sent::Unverified) }
 }
 
-impl RegistryContents {
-    fn none() -> Self {
-        Self { repositories: Vec::new(), unlisted: Vec::new(), is_all: true, error: None }
-    }
-}
-
 /// The repositories, with the tags of some.
 async fn all(client: &Client, with_tags: usize) -> RegistryContents {
     let found = match contents::catalogue(client).await {
@@ -199,12 +196,14 @@ async fn all(client: &Client, with_tags: usize) -> RegistryContents {
         Err(NoList::Missing) => {
             return RegistryContents {
                 error: Some("the registry has no catalogue".to_owned()),
-                ..RegistryContents::none()
+                ..RegistryContents::default()
             };
         }
-        Err(NoList::Other(why)) => return RegistryContents { error: Some(why), ..RegistryContents::none() },
+        Err(NoList::Other(why)) => {
+            return RegistryContents { error: Some(why), ..RegistryContents::default() };
+        }
     };
-    let mut contents = RegistryContents { is_all: found.is_all, ..RegistryContents::none() };
+    let mut contents = RegistryContents { are_more: !found.is_all, ..RegistryContents::default() };
     let mut names = found.names.into_iter();
     for name in names.by_ref().take(with_tags) {
         let without = |error: &str| Repository {
