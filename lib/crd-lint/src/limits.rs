@@ -10,61 +10,33 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::change::SchemaChange;
 
-/// Without `..`: a keyword that a later Kubernetes adds does not compile until it is in one of these groups.
-const _: fn(&JSONSchemaProps) = |schema| {
-    let JSONSchemaProps {
-        // Judged by `bounds`.
-        minimum: _,
-        maximum: _,
-        exclusive_minimum: _,
-        exclusive_maximum: _,
-        multiple_of: _,
-        min_length: _,
-        max_length: _,
-        min_items: _,
-        max_items: _,
-        min_properties: _,
-        max_properties: _,
-        // Judged by `forms`.
-        pattern: _,
-        format: _,
-        nullable: _,
-        unique_items: _,
-        all_of: _,
-        any_of: _,
-        one_of: _,
-        not: _,
-        x_kubernetes_embedded_resource: _,
-        x_kubernetes_list_map_keys: _,
-        x_kubernetes_list_type: _,
-        x_kubernetes_map_type: _,
-        // Judged by `tightened`.
-        enum_: _,
-        x_kubernetes_validations: _,
-        // Judged by the walk.
-        additional_properties: _,
-        default: _,
-        items: _,
-        properties: _,
-        required: _,
-        type_: _,
-        x_kubernetes_int_or_string: _,
-        x_kubernetes_preserve_unknown_fields: _,
-        // For readers: they limit nothing.
-        description: _,
-        example: _,
-        external_docs: _,
-        title: _,
-        // Refused by the API server in a definition.
-        additional_items: _,
-        definitions: _,
-        dependencies: _,
-        id: _,
-        pattern_properties: _,
-        ref_path: _,
-        schema: _,
-    } = schema;
-};
+/// Takes a schema apart without `..`: a keyword that a later Kubernetes adds does not compile until it is in one of the
+/// groups.
+macro_rules! all_keywords {
+    ($($keyword:ident)*) => {
+        const _: fn(&JSONSchemaProps) = |schema| {
+            let JSONSchemaProps { $($keyword: _),* } = schema;
+        };
+    };
+}
+
+all_keywords! {
+    // Judged by `bounds`.
+    minimum maximum exclusive_minimum exclusive_maximum multiple_of
+    min_length max_length min_items max_items min_properties max_properties
+    // Judged by `forms`.
+    pattern format nullable unique_items all_of any_of one_of not
+    x_kubernetes_embedded_resource x_kubernetes_list_map_keys x_kubernetes_list_type x_kubernetes_map_type
+    // Judged by `tightened`.
+    enum_ x_kubernetes_validations
+    // Judged by the walk.
+    additional_properties default items properties required type_
+    x_kubernetes_int_or_string x_kubernetes_preserve_unknown_fields
+    // For readers: they limit nothing.
+    description example external_docs title
+    // Refused by the API server in a definition.
+    additional_items definitions dependencies id pattern_properties ref_path schema
+}
 
 /// Every limit of `new` that is tighter than in `old`, both of the same type.
 pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<SchemaChange> {
