@@ -1,9 +1,9 @@
-//! What is copied of an object of any kind, and which kinds are not copied. Pure; one table with its reasons.
+//! What is copied of an object of any kind, and which kinds are not copied. Pure; two tables, with the reasons.
 //!
 //! Of each kind all is copied but what the API server or a controller writes there: `status`, and of the metadata
-//! everything but labels and annotations ([`crate::metadata`]). [`TABLE`] has the exceptions, for the kinds that
-//! Kubernetes and k3s serve; of a kind that it does not name, a custom resource, nothing else is known and all is
-//! copied.
+//! everything but labels and annotations ([`crate::metadata`]). [`NEVER`] and [`WITHOUT`] have the exceptions, for the
+//! kinds that Kubernetes and k3s serve; of a kind that they do not name, a custom resource, nothing else is known and
+//! all is copied.
 //!
 //! What is not copied is not compared either, and an update leaves it to the copy as it is there.
 
@@ -46,12 +46,38 @@ const fn staying(path: &'static [&'static str]) -> Omitted {
 const STATUS: Omitted = staying(&["status"]);
 const NOTHING_ELSE: Treatment = Treatment::Without(&[STATUS]);
 
-/// By group and kind.
-const TABLE: &[(&str, &str, Treatment)] = &[
+/// Kinds that are not copied, by group and kind; why not, as a sentence that follows the kind.
+const NEVER: &[(&str, &str, &str)] = &[
+    ("", "ConfigMap", "is copied by a ConfigMapSync"),
+    ("", "Secret", "is copied by a ConfigMapSync"),
+    ("", "Pod", "is bound to a node when it starts: copy what makes it, such as a Deployment"),
+    ("", "Endpoints", "is made by the control plane for a Service: copy the Service"),
+    ("", "Event", "says what happened in its own namespace"),
+    ("apps", "ReplicaSet", "is made by a Deployment: copy the Deployment"),
+    ("apps", "ControllerRevision", "is made by a StatefulSet or DaemonSet: copy that"),
+    ("batch", "Job", "runs once, and its copies would run again each time one is cleaned up: copy a CronJob"),
+    ("coordination.k8s.io", "Lease", "is renewed by its holder, who would fight with the copies"),
+    ("coordination.k8s.io", "LeaseCandidate", "is renewed by the candidate itself"),
+    ("discovery.k8s.io", "EndpointSlice", "is made by the control plane for a Service: copy the Service"),
+    ("events.k8s.io", "Event", "says what happened in its own namespace"),
+    ("metrics.k8s.io", "PodMetrics", "is measured"),
+    ("resource.k8s.io", "ResourceClaim", "is allocated to one Pod: copy a ResourceClaimTemplate"),
+    ("storage.k8s.io", "CSIStorageCapacity", "is reported by a storage driver"),
+    (
+        "helm.cattle.io",
+        "HelmChart",
+        "is a release of its name in its targetNamespace, which a copy would share and remove",
+    ),
+    ("k3s.cattle.io", "Addon", "is written by k3s for a file of its own"),
+    ("k3s.cattle.io", "ETCDSnapshotFile", "is written by k3s for a snapshot of its own"),
+];
+
+/// What is left out of others, by group and kind.
+const WITHOUT: &[(&str, &str, &[Omitted])] = &[
     (
         "",
         "Service",
-        Treatment::Without(&[
+        &[
             STATUS,
             // Addresses and ports of the cluster, each given once. A headless Service asks for none.
             Omitted { path: &["spec", "clusterIP"], but: Some("None"), stays: false },
@@ -61,59 +87,12 @@ const TABLE: &[(&str, &str, Treatment)] = &[
             // The traffic to them is the source's.
             assigned(&["spec", "externalIPs"]),
             assigned(&["spec", "loadBalancerIP"]),
-        ]),
+        ],
     ),
     // The volume that is bound to one claim.
-    ("", "PersistentVolumeClaim", Treatment::Without(&[STATUS, staying(&["spec", "volumeName"])])),
+    ("", "PersistentVolumeClaim", &[STATUS, staying(&["spec", "volumeName"])]),
     // Names of Secrets with tokens of the source. `imagePullSecrets` is copied: it names what may be there too.
-    ("", "ServiceAccount", Treatment::Without(&[STATUS, staying(&["secrets"])])),
-    ("", "ConfigMap", Treatment::Never("is copied by a ConfigMapSync")),
-    ("", "Secret", Treatment::Never("is copied by a ConfigMapSync")),
-    (
-        "",
-        "Pod",
-        Treatment::Never("is bound to a node when it starts: copy what makes it, such as a Deployment"),
-    ),
-    ("", "Endpoints", Treatment::Never("is made by the control plane for a Service: copy the Service")),
-    ("", "Event", Treatment::Never("says what happened in its own namespace")),
-    ("", "ReplicationController", NOTHING_ELSE),
-    ("apps", "ReplicaSet", Treatment::Never("is made by a Deployment: copy the Deployment")),
-    ("apps", "ControllerRevision", Treatment::Never("is made by a StatefulSet or DaemonSet: copy that")),
-    (
-        "batch",
-        "Job",
-        Treatment::Never(
-            "runs once, and its copies would run again each time one is cleaned up: copy a CronJob",
-        ),
-    ),
-    (
-        "coordination.k8s.io",
-        "Lease",
-        Treatment::Never("is renewed by its holder, who would fight with the copies"),
-    ),
-    ("coordination.k8s.io", "LeaseCandidate", Treatment::Never("is renewed by the candidate itself")),
-    (
-        "discovery.k8s.io",
-        "EndpointSlice",
-        Treatment::Never("is made by the control plane for a Service: copy the Service"),
-    ),
-    ("events.k8s.io", "Event", Treatment::Never("says what happened in its own namespace")),
-    ("metrics.k8s.io", "PodMetrics", Treatment::Never("is measured")),
-    (
-        "resource.k8s.io",
-        "ResourceClaim",
-        Treatment::Never("is allocated to one Pod: copy a ResourceClaimTemplate"),
-    ),
-    ("storage.k8s.io", "CSIStorageCapacity", Treatment::Never("is reported by a storage driver")),
-    (
-        "helm.cattle.io",
-        "HelmChart",
-        Treatment::Never(
-            "is a release of its name in its targetNamespace, which a copy would share and remove",
-        ),
-    ),
-    ("k3s.cattle.io", "Addon", Treatment::Never("is written by k3s for a file of its own")),
-    ("k3s.cattle.io", "ETCDSnapshotFile", Treatment::Never("is written by k3s for a snapshot of its own")),
+    ("", "ServiceAccount", &[STATUS, staying(&["secrets"])]),
 ];
 
 /// Beginnings of labels and annotations that controllers of Kubernetes write on what they have worked on. A copy with
@@ -140,8 +119,11 @@ pub fn treatment(group: &str, kind: &str) -> Treatment {
     if group == GROUP {
         return Treatment::Never("is of Config Weaver itself: a copy would copy in turn");
     }
-    let row = TABLE.iter().find(|(of_group, of_kind, _)| (*of_group, *of_kind) == (group, kind));
-    row.map_or(NOTHING_ELSE, |(.., treatment)| *treatment)
+    if let Some((.., why)) = NEVER.iter().find(|row| (row.0, row.1) == (group, kind)) {
+        return Treatment::Never(why);
+    }
+    let row = WITHOUT.iter().find(|row| (row.0, row.1) == (group, kind));
+    row.map_or(NOTHING_ELSE, |(.., omitted)| Treatment::Without(omitted))
 }
 
 /// What is copied of `object`: its fields without those that are not.
@@ -339,15 +321,14 @@ mod tests {
         for (group, kind) in [("apps", "Deployment"), ("example.com", "Pod"), ("batch", "CronJob")] {
             assert_eq!(treatment(group, kind), NOTHING_ELSE, "{group} {kind}");
         }
-        for (group, kind, treatment) in TABLE {
-            let rows = TABLE.iter().filter(|(of_group, of_kind, _)| (of_group, of_kind) == (group, kind));
-            assert_eq!(rows.count(), 1, "{group} {kind}");
-            // A status is of the object itself, whatever its kind.
-            assert!(
-                !matches!(treatment, Treatment::Without(omitted) if !omitted.contains(&STATUS)),
-                "{kind}"
-            );
-        }
+        let never = NEVER.iter().map(|row| (row.0, row.1));
+        let mut rows: Vec<_> = never.chain(WITHOUT.iter().map(|row| (row.0, row.1))).collect();
+        let all = rows.len();
+        rows.sort_unstable();
+        rows.dedup();
+        assert_eq!(rows.len(), all, "a kind is named twice");
+        // A status is of the object itself, whatever its kind.
+        assert!(WITHOUT.iter().all(|(.., omitted)| omitted.contains(&STATUS)));
     }
 
     #[test]
