@@ -1,55 +1,37 @@
 use super::*;
 
+/// An older schema, a newer one, what breaks by it, and a newer one that breaks nothing.
+macro_rules! rows {
+    ($($old:tt => $breaking:tt, $said:literal, not $fine:tt;)*) => {
+        [$((json!($old), json!($breaking), $said, json!($fine))),*]
+    };
+}
+
 #[test]
 fn numbers() {
     proven_of_x(
         &json!({"type": "number"}),
-        [
-            (json!({"minimum": 1}), json!({"minimum": 2}), ": minimum was 1, is 2", json!({"minimum": 0})),
-            (json!({}), json!({"minimum": -5}), ": minimum was absent, is -5", json!({"title": "words"})),
-            (json!({"maximum": 9}), json!({"maximum": 8}), ": maximum was 9, is 8", json!({"maximum": 10})),
-            (json!({}), json!({"maximum": 9}), ": maximum was absent, is 9", json!({"description": "words"})),
-            (
-                json!({"minimum": 1}),
-                json!({"minimum": 1, "exclusiveMinimum": true}),
-                ": exclusiveMinimum was absent, is true",
-                json!({"minimum": 0, "exclusiveMinimum": true}),
-            ),
-            (
-                json!({"maximum": 9, "exclusiveMaximum": false}),
-                json!({"maximum": 9, "exclusiveMaximum": true}),
-                ": exclusiveMaximum was false, is true",
-                json!({"maximum": 10, "exclusiveMaximum": true}),
-            ),
-            (
-                json!({"minimum": 0, "exclusiveMinimum": true}),
-                json!({"minimum": 0.5}),
-                ": minimum was 0, is 0.5",
-                json!({"minimum": 0}),
-            ),
-            (
-                json!({"multipleOf": 10}),
-                json!({"multipleOf": 20}),
-                ": multipleOf was 10, is 20",
-                json!({"multipleOf": 5}),
-            ),
-            (json!({"multipleOf": 10}), json!({"multipleOf": 4}), ": multipleOf was 10, is 4", json!({})),
-            (json!({}), json!({"multipleOf": 2}), ": multipleOf was absent, is 2", json!({"nullable": true})),
+        rows! {
+            {"minimum": 1} => {"minimum": 2}, ": minimum was 1, is 2", not {"minimum": 0};
+            {} => {"minimum": -5}, ": minimum was absent, is -5", not {"title": "words"};
+            {"maximum": 9} => {"maximum": 8}, ": maximum was 9, is 8", not {"maximum": 10};
+            {} => {"maximum": 9}, ": maximum was absent, is 9", not {"description": "words"};
+            {"minimum": 1} => {"minimum": 1, "exclusiveMinimum": true},
+                ": exclusiveMinimum was absent, is true", not {"minimum": 0, "exclusiveMinimum": true};
+            {"maximum": 9, "exclusiveMaximum": false} => {"maximum": 9, "exclusiveMaximum": true},
+                ": exclusiveMaximum was false, is true", not {"maximum": 10, "exclusiveMaximum": true};
+            {"minimum": 0, "exclusiveMinimum": true} => {"minimum": 0.5},
+                ": minimum was 0, is 0.5", not {"minimum": 0};
+            {"multipleOf": 10} => {"multipleOf": 20}, ": multipleOf was 10, is 20", not {"multipleOf": 5};
+            {"multipleOf": 10} => {"multipleOf": 4}, ": multipleOf was 10, is 4", not {};
+            {} => {"multipleOf": 2}, ": multipleOf was absent, is 2", not {"nullable": true};
             // What the format allows is no new bound.
-            (
-                json!({"format": "int32"}),
-                json!({"format": "int32", "minimum": -5}),
+            {"format": "int32"} => {"format": "int32", "minimum": -5},
                 ": minimum was -2147483648, is -5",
-                json!({"format": "int32", "minimum": -2_147_483_648_i64, "maximum": 2_147_483_647}),
-            ),
+                not {"format": "int32", "minimum": -2_147_483_648_i64, "maximum": 2_147_483_647};
             // 0.3 / 0.1 is not 3 to a computer.
-            (
-                json!({"multipleOf": 0.3}),
-                json!({"multipleOf": 0.2}),
-                ": multipleOf was 0.3, is 0.2",
-                json!({"multipleOf": 0.1}),
-            ),
-        ],
+            {"multipleOf": 0.3} => {"multipleOf": 0.2}, ": multipleOf was 0.3, is 0.2", not {"multipleOf": 0.1};
+        },
     );
 }
 
@@ -57,55 +39,24 @@ fn numbers() {
 fn text() {
     proven_of_x(
         &json!({"type": "string"}),
-        [
-            (json!({"minLength": 1}), json!({"minLength": 2}), ": minLength was 1, is 2", json!({})),
-            (json!({}), json!({"minLength": 1}), ": minLength was absent, is 1", json!({"minLength": 0})),
-            (
-                json!({"maxLength": 63}),
-                json!({"maxLength": 62}),
-                ": maxLength was 63, is 62",
-                json!({"maxLength": 253}),
-            ),
-            (
-                json!({"nullable": true}),
-                json!({"nullable": true, "maxLength": 9}),
-                ": maxLength was absent, is 9",
-                json!({"nullable": true, "title": "words"}),
-            ),
-            (json!({"pattern": "^a"}), json!({"pattern": "^b"}), ": pattern was ^a, is ^b", json!({})),
-            (json!({}), json!({"pattern": "^b"}), ": pattern was absent, is ^b", json!({"example": "b"})),
-            (
-                json!({"format": "date"}),
-                json!({"format": "date-time"}),
-                ": format was date, is date-time",
-                json!({}),
-            ),
-            (json!({}), json!({"format": "date"}), ": format was absent, is date", json!({"nullable": true})),
-            (
-                json!({"enum": ["A", "B"]}),
-                json!({"enum": ["B", "C"]}),
-                r#": value "A" is not accepted any more"#,
-                json!({"enum": ["B", "C", "A"]}),
-            ),
-            (
-                json!({}),
-                json!({"enum": ["A", "B"]}),
-                r#": enum was absent, is "A", "B""#,
-                json!({"externalDocs": {"url": "https://example.com"}}),
-            ),
-            (
-                json!({"nullable": true}),
-                json!({}),
-                ": nullable was true, is absent",
-                json!({"nullable": true, "minLength": 0}),
-            ),
-            (
-                json!({"nullable": true}),
-                json!({"nullable": false}),
-                ": nullable was true, is false",
-                json!({"nullable": true, "title": "words"}),
-            ),
-        ],
+        rows! {
+            {"minLength": 1} => {"minLength": 2}, ": minLength was 1, is 2", not {};
+            {} => {"minLength": 1}, ": minLength was absent, is 1", not {"minLength": 0};
+            {"maxLength": 63} => {"maxLength": 62}, ": maxLength was 63, is 62", not {"maxLength": 253};
+            {"nullable": true} => {"nullable": true, "maxLength": 9},
+                ": maxLength was absent, is 9", not {"nullable": true, "title": "words"};
+            {"pattern": "^a"} => {"pattern": "^b"}, ": pattern was ^a, is ^b", not {};
+            {} => {"pattern": "^b"}, ": pattern was absent, is ^b", not {"example": "b"};
+            {"format": "date"} => {"format": "date-time"}, ": format was date, is date-time", not {};
+            {} => {"format": "date"}, ": format was absent, is date", not {"nullable": true};
+            {"enum": ["A", "B"]} => {"enum": ["B", "C"]},
+                r#": value "A" is not accepted any more"#, not {"enum": ["B", "C", "A"]};
+            {} => {"enum": ["A", "B"]},
+                r#": enum was absent, is "A", "B""#, not {"externalDocs": {"url": "https://example.com"}};
+            {"nullable": true} => {}, ": nullable was true, is absent", not {"nullable": true, "minLength": 0};
+            {"nullable": true} => {"nullable": false},
+                ": nullable was true, is false", not {"nullable": true, "title": "words"};
+        },
     );
 }
 
@@ -113,45 +64,21 @@ fn text() {
 fn lists() {
     proven_of_x(
         &json!({"type": "array", "items": {"type": "string"}}),
-        [
-            (
-                json!({"minItems": 1}),
-                json!({"minItems": 2}),
-                ": minItems was 1, is 2",
-                json!({"minItems": 0}),
-            ),
-            (json!({}), json!({"maxItems": 5}), ": maxItems was absent, is 5", json!({"minItems": 0})),
-            (
-                json!({"maxItems": 1000}),
-                json!({"maxItems": 500}),
-                ": maxItems was 1000, is 500",
-                json!({"maxItems": 1001}),
-            ),
-            (
-                json!({}),
-                json!({"uniqueItems": true}),
-                ": uniqueItems was absent, is true",
-                json!({"uniqueItems": false}),
-            ),
-            (
-                json!({}),
-                json!({"x-kubernetes-list-type": "set"}),
-                ": x-kubernetes-list-type was absent, is set",
-                json!({"x-kubernetes-list-type": "atomic"}),
-            ),
-            (
-                json!({"x-kubernetes-list-type": "set"}),
-                json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]}),
-                ": x-kubernetes-list-type was set, is map",
-                json!({"x-kubernetes-list-type": "atomic"}),
-            ),
-            (
-                json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"]}),
-                json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]}),
+        rows! {
+            {"minItems": 1} => {"minItems": 2}, ": minItems was 1, is 2", not {"minItems": 0};
+            {} => {"maxItems": 5}, ": maxItems was absent, is 5", not {"minItems": 0};
+            {"maxItems": 1000} => {"maxItems": 500}, ": maxItems was 1000, is 500", not {"maxItems": 1001};
+            {} => {"uniqueItems": true}, ": uniqueItems was absent, is true", not {"uniqueItems": false};
+            {} => {"x-kubernetes-list-type": "set"},
+                ": x-kubernetes-list-type was absent, is set", not {"x-kubernetes-list-type": "atomic"};
+            {"x-kubernetes-list-type": "set"}
+                => {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]},
+                ": x-kubernetes-list-type was set, is map", not {"x-kubernetes-list-type": "atomic"};
+            {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"]}
+                => {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]},
                 ": x-kubernetes-list-map-keys was a, b, is a",
-                json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["b", "a"]}),
-            ),
-        ],
+                not {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["b", "a"]};
+        },
     );
 }
 
@@ -159,32 +86,17 @@ fn lists() {
 fn maps() {
     proven_of_x(
         &json!({"type": "object", "additionalProperties": {"type": "string"}}),
-        [
-            (
-                json!({}),
-                json!({"minProperties": 1}),
-                ": minProperties was absent, is 1",
-                json!({"minProperties": 0}),
-            ),
-            (
-                json!({"maxProperties": 32}),
-                json!({"maxProperties": 31}),
-                ": maxProperties was 32, is 31",
-                json!({"maxProperties": 33}),
-            ),
-            (
-                json!({}),
-                json!({"x-kubernetes-map-type": "atomic"}),
-                ": x-kubernetes-map-type was absent, is atomic",
-                json!({"x-kubernetes-map-type": "granular"}),
-            ),
-            (
-                json!({"x-kubernetes-preserve-unknown-fields": true}),
-                json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-embedded-resource": true}),
+        rows! {
+            {} => {"minProperties": 1}, ": minProperties was absent, is 1", not {"minProperties": 0};
+            {"maxProperties": 32} => {"maxProperties": 31},
+                ": maxProperties was 32, is 31", not {"maxProperties": 33};
+            {} => {"x-kubernetes-map-type": "atomic"},
+                ": x-kubernetes-map-type was absent, is atomic", not {"x-kubernetes-map-type": "granular"};
+            {"x-kubernetes-preserve-unknown-fields": true}
+                => {"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-embedded-resource": true},
                 ": x-kubernetes-embedded-resource was absent, is true",
-                json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-embedded-resource": false}),
-            ),
-        ],
+                not {"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-embedded-resource": false};
+        },
     );
 }
 
@@ -340,49 +252,20 @@ fn alternatives() {
     let (short, long) = (json!({"maxLength": 1}), json!({"minLength": 9}));
     proven_of_x(
         &json!({"type": "string"}),
-        [
-            (
-                json!({"allOf": [short]}),
-                json!({"allOf": [short, long]}),
-                r#": allOf was [{"maxLength":1}], is [{"maxLength":1},{"minLength":9}]"#,
-                json!({"allOf": []}),
-            ),
-            (
-                json!({"anyOf": [short, long]}),
-                json!({"anyOf": [long]}),
+        rows! {
+            {"allOf": [short]} => {"allOf": [short, long]},
+                r#": allOf was [{"maxLength":1}], is [{"maxLength":1},{"minLength":9}]"#, not {"allOf": []};
+            {"anyOf": [short, long]} => {"anyOf": [long]},
                 r#": anyOf was [{"maxLength":1},{"minLength":9}], is [{"minLength":9}]"#,
-                json!({"anyOf": [long, short, {"pattern": "^a"}]}),
-            ),
-            (
-                json!({}),
-                json!({"anyOf": [long]}),
-                r#": anyOf was absent, is [{"minLength":9}]"#,
-                json!({"anyOf": []}),
-            ),
-            (
-                json!({"oneOf": [short]}),
-                json!({"oneOf": [short, long]}),
-                r#": oneOf was [{"maxLength":1}], is [{"maxLength":1},{"minLength":9}]"#,
-                json!({}),
-            ),
-            (
-                json!({"oneOf": [short, long]}),
-                json!({"oneOf": [short]}),
+                not {"anyOf": [long, short, {"pattern": "^a"}]};
+            {} => {"anyOf": [long]}, r#": anyOf was absent, is [{"minLength":9}]"#, not {"anyOf": []};
+            {"oneOf": [short]} => {"oneOf": [short, long]},
+                r#": oneOf was [{"maxLength":1}], is [{"maxLength":1},{"minLength":9}]"#, not {};
+            {"oneOf": [short, long]} => {"oneOf": [short]},
                 r#": oneOf was [{"maxLength":1},{"minLength":9}], is [{"maxLength":1}]"#,
-                json!({"oneOf": [long, short]}),
-            ),
-            (
-                json!({"not": short}),
-                json!({"not": long}),
-                r#": not was {"maxLength":1}, is {"minLength":9}"#,
-                json!({}),
-            ),
-            (
-                json!({}),
-                json!({"not": short}),
-                r#": not was absent, is {"maxLength":1}"#,
-                json!({"title": "words"}),
-            ),
-        ],
+                not {"oneOf": [long, short]};
+            {"not": short} => {"not": long}, r#": not was {"maxLength":1}, is {"minLength":9}"#, not {};
+            {} => {"not": short}, r#": not was absent, is {"maxLength":1}"#, not {"title": "words"};
+        },
     );
 }
