@@ -167,44 +167,36 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(exit_code::KNOWN_BAD));
         }
     };
-    let mut unknown = Vec::new();
+    let mut findings = Vec::new();
     let user_data = said(path, "user-data", user_data::read).unwrap_or_else(|why| {
-        unknown.extend(verdict::user_data_unknown(&read.config, why));
+        findings.extend(verdict::user_data_unknown(&read.config, why));
         UserData::default()
     });
     let other_wifi = said(path, "network-config", network_config::read).unwrap_or_else(|why| {
-        unknown.extend(verdict::network_config_unknown(&read.config, why));
+        findings.extend(verdict::network_config_unknown(&read.config, why));
         None
     });
     let other_wifi = other_wifi.map(|other| other.place);
-    let of_network = said(path, "network-config", |file| Ok(network_lint::lint(file, &read.config)));
-    let clash = |other: &TextFile| Ok(wired_clash::clash(&file, &read.config, other));
-    let of_ports = said(path, "network-config", clash).unwrap_or_default();
-    let is_file = path != Path::new("-");
-    let of_encoding = encoding::lint(path, |path| lossy(path).filter(|_| is_file));
-    let has_keys = !read.config.ssh_keys.is_empty();
-    let of_users = said(path, "user-data", |file| Ok(user_data_lint::lint(file, true, has_keys)));
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
     match verdict::asked(&read.config, owner).as_slice() {
         [] => say(format_args!("{file} is valid, and has no settings")),
         asked => say(format_args!("{file} is valid; it sets: {}", asked.join(", "))),
     }
-    let of_names = verdict::clash(&file, &read.config, &user_data);
-    let of_networks = verdict::wifi_clash(&file, &read.config, other_wifi.as_ref());
+    let of_network = said(path, "network-config", |file| Ok(network_lint::lint(file, &read.config)));
+    findings.extend(of_network.unwrap_or_default());
+    let has_keys = !read.config.ssh_keys.is_empty();
+    let of_users = said(path, "user-data", |file| Ok(user_data_lint::lint(file, true, has_keys)));
+    findings.extend(of_users.unwrap_or_default());
+    findings.extend(of_others(path));
+    findings.extend(verdict::clash(&file, &read.config, &user_data));
+    findings.extend(verdict::wifi_clash(&file, &read.config, other_wifi.as_ref()));
+    let clash = |other: &TextFile| Ok(wired_clash::clash(&file, &read.config, other));
+    findings.extend(said(path, "network-config", clash).unwrap_or_default());
+    let is_file = path != Path::new("-");
+    findings.extend(encoding::lint(path, |path| lossy(path).filter(|_| is_file)));
     // What the card has imported is not known here.
-    let unproven = verdict::join_unproven(&file, &read.config, &plan::KnownHost::default());
-    let (of_network, of_users) = (of_network.unwrap_or_default(), of_users.unwrap_or_default());
-    for finding in unknown
-        .iter()
-        .chain(&of_network)
-        .chain(&of_users)
-        .chain(&of_others(path))
-        .chain(&of_names)
-        .chain(&of_networks)
-        .chain(&of_ports)
-        .chain(&of_encoding)
-        .chain(&unproven)
-    {
+    findings.extend(verdict::join_unproven(&file, &read.config, &plan::KnownHost::default()));
+    for finding in &findings {
         show(finding_text::text(finding));
     }
     Ok(ExitCode::SUCCESS)
