@@ -16,7 +16,7 @@ use weaver_client::{Conflicts, Error, Refusal, WriteMode};
 
 use super::kind::Kind;
 use super::manifest::{self, CheckedManifest};
-use super::options::DryRun;
+use super::options::{DryRun, for_each};
 use super::readiness::wait;
 use super::store::Store;
 use crate::connection;
@@ -73,18 +73,10 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     if options.dry_run.is_asked_for() {
         return Ok(ExitCode::SUCCESS);
     }
-    let (mut applied, mut code) = (Vec::new(), ExitCode::SUCCESS);
-    for one in checked {
-        let store = store.at(one.kind, Some(&one.namespace));
-        match apply(store, &one, conflicts).await {
-            Ok(one) => applied.push(one),
-            // Each for itself: what was applied is still waited for.
-            Err(error) => {
-                failed("error", &error);
-                code = ExitCode::FAILURE;
-            }
-        }
-    }
+    // Each for itself: what was applied is still waited for.
+    let applied =
+        for_each(&checked, async |one| apply(store.at(one.kind, Some(&one.namespace)), one, conflicts).await);
+    let (applied, mut code) = applied.await;
     let Some(seconds) = options.wait.or(options.rollback_on_failure.then_some(PATIENCE)) else {
         return Ok(code);
     };
