@@ -173,10 +173,10 @@ pub fn released(mut meta: ObjectMeta) -> ObjectMeta {
     meta
 }
 
-/// Those of another object that are copied, and those that the spec adds, which win.
 /// Annotations that were fields before there were fields for them: without them a copy gets the cluster's default.
 const ASKS: [&str; 2] = ["kubernetes.io/ingress.class", "volume.beta.kubernetes.io/storage-class"];
 
+/// Those of another object that are copied, and those that the spec adds, which win.
 fn copied(source: Option<&Map>, added: &Map) -> Map {
     let is_copied = |key: &str| {
         ASKS.contains(&key) || !is_reserved(key) && !NEVER_COPIED.iter().any(|prefix| key.starts_with(prefix))

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::kind::ObjectKind;
 use weaver_api::ownership::{
-    Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, bears_uid,
-    made_by_upstream, ownership,
+    Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_SOURCE_ANNOTATION, bears_uid, made_by_upstream, ownership,
 };
 use weaver_api::validate::ValidSync;
 
 use super::copy::{DesiredCopy, is_own_source};
+use crate::finalizers::is_upgrading;
 use crate::metadata::is_adopted;
 use crate::object::Object;
 use crate::sources::SpecSource;
@@ -141,14 +141,12 @@ pub struct TakeOver<'a>(&'a ValidSync);
 impl<'a> TakeOver<'a> {
     /// The upgrade of the resource with this metadata, if there is one.
     pub fn of(spec: &'a ValidSync, resource: &ObjectMeta) -> Option<Self> {
-        let unfinished =
-            resource.finalizers.iter().flatten().any(|finalizer| finalizer == UPSTREAM_FINALIZER);
         let pinned = resource.annotations.as_ref()?.get(UPSTREAM_SOURCE_ANNOTATION)?;
         // Nor had it sources that labels select.
         let source = format!("{}/{}", spec.source_namespace, spec.source_name()?);
         // Upstream copied nothing but ConfigMaps.
         let same = spec.source_kind == ObjectKind::CONFIG_MAP && *pinned == source;
-        (unfinished && same).then_some(Self(spec))
+        (is_upgrading(resource) && same).then_some(Self(spec))
     }
 
     /// Did upstream make this object as a copy that the spec still asks for? Its ownership labels are on sources too,
