@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::call::{DEADLINE, no_answer};
 use crate::error::{Error, Refusal, Why};
-use crate::requests;
+use crate::requests::strict;
 
 /// Attempts at a change while others write.
 pub(crate) const ATTEMPTS: u32 = 6;
@@ -192,9 +192,9 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     /// # Errors
     /// If there is one of this name ([`Refusal::Exists`]), or the API server refuses otherwise or does not answer.
     pub async fn create(&self, name: &str, object: &impl Serialize, how: WriteMode) -> Result<K, Error> {
-        let url = self.api.resource_url();
-        self.write("creating", name, how, |dry_run| requests::create(url, object, &self.posted(dry_run)))
-            .await
+        let of = Request::new(self.api.resource_url());
+        let request = |dry_run| strict(object, |body| of.create(&self.posted(dry_run), body));
+        self.write("creating", name, how, request).await
     }
 
     /// Replaces the object whose `resourceVersion` this one has.
@@ -202,8 +202,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     /// # Errors
     /// If it has another one by now ([`Error::is_conflict`]), or the API server refuses otherwise or does not answer.
     pub async fn replace(&self, name: &str, object: &impl Serialize, how: WriteMode) -> Result<K, Error> {
-        let url = self.api.resource_url();
-        let request = |dry_run| requests::replace(url, name, object, &self.posted(dry_run));
+        let of = Request::new(self.api.resource_url());
+        let request = |dry_run| strict(object, |body| of.replace(name, &self.posted(dry_run), body));
         self.write("replacing", name, how, request).await
     }
 

@@ -6,41 +6,15 @@
 //! ([`kube::api::PatchParams::validation_strict`]).
 
 use http::{Request, Uri};
-use kube::api::PostParams;
 use kube::core::request::Error;
 use serde::Serialize;
 
-/// A request that creates `object` in `collection`, which is what [`kube::Api::resource_url`] says.
-///
-/// # Errors
-/// If the object cannot be written as JSON, or `collection` is not a path.
-pub fn create(
-    collection: &str,
+/// The request that `of` makes of an object as JSON, such as [`kube::core::Request::create`].
+pub fn strict(
     object: &impl Serialize,
-    params: &PostParams,
+    of: impl FnOnce(Vec<u8>) -> Result<Request<Vec<u8>>, Error>,
 ) -> Result<Request<Vec<u8>>, Error> {
-    strict(kube::core::Request::new(collection).create(params, body(object)?)?)
-}
-
-/// A request that replaces the object called `name` by `object`. The API server refuses it (409) unless the
-/// object has the `resourceVersion` of the one it replaces.
-///
-/// # Errors
-/// If the object cannot be written as JSON, or `collection` and `name` are not a path.
-pub fn replace(
-    collection: &str,
-    name: &str,
-    object: &impl Serialize,
-    params: &PostParams,
-) -> Result<Request<Vec<u8>>, Error> {
-    strict(kube::core::Request::new(collection).replace(name, params, body(object)?)?)
-}
-
-fn body(object: &impl Serialize) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(object).map_err(Error::SerializeBody)
-}
-
-fn strict(mut request: Request<Vec<u8>>) -> Result<Request<Vec<u8>>, Error> {
+    let mut request = of(serde_json::to_vec(object).map_err(Error::SerializeBody)?)?;
     // kube ends every address with `?` and its own parameters.
     let address = format!("{}&fieldValidation=Strict", request.uri());
     *request.uri_mut() = Uri::try_from(address).map_err(|error| Error::BuildRequest(error.into()))?;
@@ -50,6 +24,8 @@ fn strict(mut request: Request<Vec<u8>>) -> Result<Request<Vec<u8>>, Error> {
 #[cfg(test)]
 mod tests {
     use http::Method;
+    use kube::api::PostParams;
+    use kube::core::Request as Api;
     use serde_json::json;
 
     use super::*;
@@ -62,9 +38,17 @@ mod tests {
         found
     }
 
+    fn created(collection: &str) -> Result<Request<Vec<u8>>, Error> {
+        strict(&json!({"a": 1}), |body| Api::new(collection).create(&PostParams::default(), body))
+    }
+
+    fn replaced(name: &str, params: &PostParams) -> Result<Request<Vec<u8>>, Error> {
+        strict(&json!({}), |body| Api::new(COLLECTION).replace(name, params, body))
+    }
+
     #[test]
     fn an_object_is_created_strictly() {
-        let request = create(COLLECTION, &json!({"a": 1}), &PostParams::default()).unwrap();
+        let request = created(COLLECTION).unwrap();
         assert_eq!((request.method(), request.uri().path()), (&Method::POST, COLLECTION));
         assert_eq!(parameters(&request), ["fieldValidation=Strict"]);
         assert_eq!(request.body(), b"{\"a\":1}");
@@ -73,7 +57,7 @@ mod tests {
     #[test]
     fn an_object_is_replaced_strictly_and_what_else_was_asked_for_stays() {
         let params = PostParams { dry_run: true, field_manager: Some("me".into()) };
-        let request = replace(COLLECTION, "settings", &json!({}), &params).unwrap();
+        let request = replaced("settings", &params).unwrap();
         assert_eq!(request.method(), Method::PUT);
         assert_eq!(request.uri().path(), format!("{COLLECTION}/settings"));
         assert_eq!(parameters(&request), ["dryRun=All", "fieldManager=me", "fieldValidation=Strict"]);
@@ -81,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_not_a_path_is_refused() {
-        assert!(create("not a path", &json!({}), &PostParams::default()).is_err());
-        assert!(replace(COLLECTION, "", &json!({}), &PostParams::default()).is_err());
+        assert!(created("not a path").is_err());
+        assert!(replaced("", &PostParams::default()).is_err());
     }
 }
