@@ -257,50 +257,26 @@ mod tests {
         use {Code::*, Severity::*};
         let finding = r#"{"severity":"fail","code":"T-02","name":"x","message":"m","evidence":[]}"#;
         let slow = r#"{"severity":"warn","code":"F-14","name":"x","message":"m","evidence":[]}"#;
-        for (json, want) in [
-            (
-                r#"{"gate":"open","reason":"","findings":[],"definitions":{"installed":true,"reason":""}}"#,
-                vec![],
-            ),
-            (
-                r#"{"gate":"shut","reason":"r","findings":[],"definitions":{"installed":false,"reason":"d"}}"#,
-                vec![(OperatorNotStarted, Fail), (DefinitionDiffers, Fail)],
-            ),
-            (
-                r#"{"gate":"shut","reason":"r","joins":true,"findings":[],"definitions":{"installed":false,"reason":"d"}}"#,
-                vec![],
-            ),
-            (
-                &format!(
-                    r#"{{"gate":"shut","reason":"r","findings":[{finding}],"definitions":{{"installed":true,"reason":""}}}}"#
-                ),
-                vec![(NameNotServed, Fail)],
-            ),
-            (
-                r#"{"gate":"shut","reason":"r","findings":[],"definitions":{"installed":false,"unanswered":true,"reason":"d"}}"#,
-                vec![(OperatorNotStarted, Fail), (DefinitionDiffers, Warn)],
-            ),
-            (
-                &format!(
-                    r#"{{"gate":"shut","reason":"r","findings":[{slow}],"definitions":{{"installed":false,"unanswered":true,"reason":"d"}}}}"#
-                ),
-                vec![(ApiServerSlow, Warn), (OperatorNotStarted, Warn), (DefinitionDiffers, Warn)],
-            ),
-            (
-                r#"{"gate":"open","reason":"r","findings":[],"definitions":{"installed":true,"unanswered":true,"reason":"d"}}"#,
-                vec![],
-            ),
+        let late = (ApiServerSlow, Warn);
+        let all_late = vec![late, (OperatorNotStarted, Warn), (DefinitionDiffers, Warn)];
+        for (gate, joins, found, installed, unanswered, want) in [
+            ("open", false, "", true, false, vec![]),
+            ("shut", false, "", false, false, vec![(OperatorNotStarted, Fail), (DefinitionDiffers, Fail)]),
+            ("shut", true, "", false, false, vec![]),
+            ("shut", false, finding, true, false, vec![(NameNotServed, Fail)]),
+            ("shut", false, "", false, true, vec![(OperatorNotStarted, Fail), (DefinitionDiffers, Warn)]),
+            ("open", false, "", true, true, vec![]),
             // Slow, and something is wrong besides.
-            (
-                &format!(
-                    r#"{{"gate":"open","reason":"r","findings":[{slow}],"definitions":{{"installed":false,"reason":"d"}}}}"#
-                ),
-                vec![(ApiServerSlow, Warn), (DefinitionDiffers, Fail)],
-            ),
-            ("{", vec![(RightsMissingForCheck, Unknown)]),
+            ("open", false, slow, false, false, vec![late, (DefinitionDiffers, Fail)]),
+            ("shut", false, slow, false, true, all_late),
         ] {
-            assert_eq!(codes(json), want, "{json}");
+            let json = format!(
+                r#"{{"gate":"{gate}","reason":"r","joins":{joins},"findings":[{found}],
+                   "definitions":{{"installed":{installed},"unanswered":{unanswered},"reason":"d"}}}}"#
+            );
+            assert_eq!(codes(&json), want, "{json}");
         }
+        assert_eq!(codes("{"), [(RightsMissingForCheck, Unknown)]);
         assert!(report(None, Path::new("/nowhere"), || None).is_empty());
         assert_eq!(report(Some(Path::new("/nowhere")), Path::new("/"), || None).len(), 1);
     }
