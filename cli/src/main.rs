@@ -131,7 +131,7 @@ enum Verb {
     #[command(subcommand)]
     Registry(registry::RegistryVerb),
     /// Resume the operator's writes after `weaver pause`
-    Resume(pause::Resume),
+    Resume(pause::PauseTarget),
     /// Show the leader, other candidates, pauses, and how many resources are Ready
     ///
     /// Exit status: 0 printed; 1 some of it is unknown, with the reason; 2 wrong usage.
@@ -244,7 +244,7 @@ async fn main() -> ExitCode {
         Verb::Orphans(verb) => orphans::run(verb).await,
         Verb::Pause(options) => pause::pause(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Registry(verb) => registry::run(verb).await,
-        Verb::Resume(options) => pause::resume(&options).await.map(|()| ExitCode::SUCCESS),
+        Verb::Resume(target) => pause::resume(&target).await.map(|()| ExitCode::SUCCESS),
         Verb::Status(options) if options.watch => {
             status::watch::run(options.output).await.map(|()| ExitCode::SUCCESS)
         }

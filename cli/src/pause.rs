@@ -30,15 +30,9 @@ pub struct PauseArgs {
     target: PauseTarget,
 }
 
-#[derive(Args)]
-pub struct Resume {
-    #[command(flatten)]
-    target: PauseTarget,
-}
-
 /// One resource, or all.
 #[derive(Args)]
-struct PauseTarget {
+pub struct PauseTarget {
     /// Only this resource: `sync/NAME`, `resource/NAME` or `token/NAME` (default: all in the cluster)
     #[arg(value_name = "KIND/NAME", value_parser = resource)]
     resource: Option<(Kind, String)>,
@@ -80,9 +74,9 @@ pub async fn pause(options: &PauseArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn resume(options: &Resume) -> anyhow::Result<()> {
-    let what = set(&options.target, Value::Null).await?;
-    if options.target.resource.is_some() {
+pub async fn resume(target: &PauseTarget) -> anyhow::Result<()> {
+    let what = set(target, Value::Null).await?;
+    if target.resource.is_some() {
         say(format_args!("{what} is no longer paused"));
         if let Some(reason) = paused_everywhere().await {
             let flags = connection::flags();
