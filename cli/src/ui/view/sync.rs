@@ -80,13 +80,8 @@ pub enum CopyState {
 
 impl CopyState {
     fn of(state: &str) -> Self {
-        match state {
-            "Synced" => Self::Synced,
-            "Waiting" => Self::Waiting,
-            "Conflict" => Self::Conflict,
-            "Failed" => Self::Failed,
-            _ => Self::Other,
-        }
+        let mut known = [Self::Failed, Self::Conflict, Self::Waiting, Self::Synced].into_iter();
+        known.find(|known| known.label() == state).unwrap_or(Self::Other)
     }
 
     pub fn label(self) -> &'static str {
