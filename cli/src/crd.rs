@@ -11,7 +11,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use weaver_api::webhook;
-use weaver_diagnostics::exit_code::KNOWN_BAD;
 use weaver_host::platform::CAN_BE_NODE;
 use weaver_host::progress::Progress;
 use weaver_installer::certificates::{self, ensure, secret};
@@ -19,7 +18,7 @@ use weaver_installer::{
     self as installer, InstallOptions, MigrateError, Migrated, Prove, Service, Webhook, ca, conversion,
 };
 
-use crate::stdout::{failed, say, show};
+use crate::stdout::{failed, refused, say, show};
 use crate::{connection, crd_diff, crd_explain, crd_lint};
 
 /// For each step of an installation.
@@ -191,8 +190,7 @@ async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<
         installed.extend(api.get_opt(&name).await.with_context(|| format!("reading {name}"))?);
     }
     if let Some(refusal) = left_to_cert_manager(&installed) {
-        failed("refused", &refusal);
-        return Ok(KNOWN_BAD.into());
+        return Ok(refused(&refusal));
     }
     let now = Timestamp::now();
     let (holder, made) = if let Some(service) = &cluster.service {
@@ -208,10 +206,7 @@ async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<
     };
     let certificates = match made {
         Ok(certificates) => certificates,
-        Err((true, refusal)) => {
-            failed("refused", &refusal);
-            return Ok(KNOWN_BAD.into());
-        }
+        Err((true, refusal)) => return Ok(refused(&refusal)),
         Err((false, error)) if cluster.service.is_some() => return Err(error),
         Err((false, error)) => {
             return Err(error.context(
@@ -236,10 +231,7 @@ async fn install(directory: PathBuf, cluster: WebhookAddress) -> anyhow::Result<
     let options = InstallOptions { prove: Prove::Always, ca_from: None, patience };
     match installer::install(&client, &webhook, &options, |step| say(step)).await {
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error) if error.is_refusal() => {
-            failed("refused", &error.into());
-            Ok(KNOWN_BAD.into())
-        }
+        Err(error) if error.is_refusal() => Ok(refused(&error.into())),
         Err(error) => Err(error.into()),
     }
 }

@@ -24,9 +24,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use weaver_diagnostics::exit_code::{KNOWN_BAD, USAGE};
+use weaver_diagnostics::exit_code::USAGE;
 
-use crate::stdout::{ErrorLines, failed};
+use crate::stdout::{ErrorLines, refused};
 use every::{ExportAll, export_all};
 use export::{Export, export};
 use fetch::{Fetch, fetch};
@@ -98,10 +98,7 @@ pub async fn run(verb: KubeconfigVerb) -> anyhow::Result<ExitCode> {
     };
     match done.map_err(anyhow::Error::downcast::<KubeconfigRefusal>) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(Ok(KubeconfigRefusal(lines))) => {
-            failed("refused", &ErrorLines(lines).into());
-            Ok(KNOWN_BAD.into())
-        }
+        Err(Ok(KubeconfigRefusal(lines))) => Ok(refused(&ErrorLines(lines).into())),
         Err(Err(error)) => Err(error),
     }
 }

@@ -7,9 +7,11 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use serde::Serialize;
+use weaver_diagnostics::exit_code::KNOWN_BAD;
 use weaver_diagnostics::finding_text::{clean, clean_json, clean_lines};
 use weaver_host::progress::aside;
 
@@ -74,6 +76,12 @@ pub fn to_stderr(line: &str) {
 /// An error and its causes on standard error, after a word such as `error`.
 pub fn failed(word: &str, error: &anyhow::Error) {
     let _ = aside(|| writeln!(io::stderr().lock(), "{word}: {}", causes(error)));
+}
+
+/// The same of what is known that it must not be done; returns the exit status.
+pub fn refused(why: &anyhow::Error) -> ExitCode {
+    failed("refused", why);
+    KNOWN_BAD.into()
 }
 
 /// One line; tabs separate its columns.
