@@ -49,7 +49,6 @@ pub struct Doctor {
     explain: Vec<Code>,
 }
 
-/// How findings are printed.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum FindingsOutput {
     /// Human-readable text

@@ -157,7 +157,6 @@ pub fn recognise(
     Ok((line - 1).max(last.0))
 }
 
-/// What was recognised, and how often.
 struct RecognisedCounts {
     output: ExplainOutput,
     counts: BTreeMap<Code, CodeCount>,

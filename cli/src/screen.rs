@@ -33,7 +33,6 @@ pub struct Screen {
     drawn: Option<Drawn>,
 }
 
-/// What is on it.
 struct Drawn {
     size: ScreenSize,
     lines: Vec<String>,

@@ -45,7 +45,6 @@ pub enum StatusFormat {
     Json,
 }
 
-/// All that is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ClusterStatus {

@@ -29,7 +29,6 @@ impl Location {
     }
 }
 
-/// A finding and where it was seen.
 #[derive(Clone, Debug, Serialize)]
 pub struct LocatedFinding {
     pub location: Location,

@@ -54,7 +54,6 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
     Ok(())
 }
 
-/// Merges, and reports the result.
 pub fn merged(path: &Path, document: &Document, context: &str, how: MergeOptions) -> anyhow::Result<()> {
     let merge =
         file::merge_into(path, document, how, &read_next_to(path), Timestamp::now()).map_err(refused_file)?;

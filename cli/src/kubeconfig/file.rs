@@ -34,7 +34,6 @@ pub struct MergeOptions {
     pub force: bool,
 }
 
-/// The default kubeconfig of a user.
 pub fn default_kubeconfig() -> Option<PathBuf> {
     default_kubeconfigs().into_iter().next()
 }

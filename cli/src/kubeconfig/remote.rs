@@ -30,7 +30,6 @@ impl Default for RemoteLimits {
     }
 }
 
-/// What came of it.
 pub struct SshOutput {
     /// The exit status; none after a signal.
     pub code: Option<i32>,

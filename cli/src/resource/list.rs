@@ -73,7 +73,6 @@ pub async fn list(kind: Kind, options: List) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The message that there are none.
 pub fn none(kind: Kind, namespace: Option<&str>) -> String {
     let scope = namespace.map_or_else(|| "any namespace".to_owned(), |name| format!("namespace {name}"));
     format!("No {}s found in {scope}", kind.name())

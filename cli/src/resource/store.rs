@@ -87,7 +87,6 @@ impl Store {
         })
     }
 
-    /// All objects that are selected.
     pub async fn list(&self, params: ListParams) -> anyhow::Result<Vec<DynamicObject>> {
         let listed = self.objects.list(params).await.map_err(|error| self.said(error.why));
         listed.with_context(|| format!("listing {}s", self.kind.name()))

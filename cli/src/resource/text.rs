@@ -24,7 +24,6 @@ pub struct PrivateTextFile {
 }
 
 impl PrivateTextFile {
-    /// The object as text.
     pub fn of(kind: Kind, object: &Value) -> anyhow::Result<Self> {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let command = set("VISUAL").or_else(|| set("EDITOR"));

@@ -37,7 +37,6 @@ pub struct TokenFlags {
     create: Create,
 }
 
-/// One requested token.
 #[derive(Clone, Debug)]
 struct TokenFlag(Value);
 

@@ -127,7 +127,6 @@ impl PartialStatus {
     }
 }
 
-/// Where it is shown.
 enum StatusOutput {
     Terminal(Screen),
     /// In this form, again when it is not what was last printed.

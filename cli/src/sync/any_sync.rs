@@ -72,7 +72,6 @@ impl AnySync {
         Ok(found)
     }
 
-    /// The owner of its copies.
     pub fn owner(&self) -> Owner {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         let ObjectMeta { namespace, name, uid, .. } = &self.meta;

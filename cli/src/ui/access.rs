@@ -32,7 +32,6 @@ pub struct UiAccess {
     is_used: AtomicBool,
 }
 
-/// What becomes of a request.
 #[derive(Debug, Eq, PartialEq)]
 pub enum RequestAdmission {
     /// It has the cookie.
@@ -75,7 +74,6 @@ fn hosts(port: u16) -> Vec<String> {
 }
 
 impl UiAccess {
-    /// For pages at this port.
     pub fn new(port: u16) -> anyhow::Result<Self> {
         let (prefix, token, session) = (random()?, random()?, random()?);
         Ok(Self {

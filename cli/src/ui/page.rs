@@ -123,7 +123,6 @@ impl Frame<'_> {
         html! { @if let Some(then) = then { (self.time(then)) } }
     }
 
-    /// The page of a sync.
     pub fn path_of(&self, sync: &SyncView) -> String {
         self.sync_path(&sync.sync_key())
     }

@@ -183,7 +183,6 @@ async fn syncs_page(
     shown(page::syncs::syncs(&app.frame(), &matrix, &selection, &unknown, is_known))
 }
 
-/// An object as a path names it.
 type ObjectPath = Path<(String, String)>;
 
 async fn sync_page(app: App, key: SyncKey) -> Response {

@@ -20,7 +20,6 @@ pub fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
-/// An object that is there.
 pub struct InstalledObject {
     resource: ApiResource,
     namespace: Option<String>,
@@ -36,12 +35,10 @@ impl fmt::Display for InstalledObject {
 }
 
 impl InstalledObject {
-    /// The object as it was read.
     pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         Self::named::<K>(object.meta())
     }
 
-    /// The object with this metadata.
     pub fn named<K: Resource<DynamicType = ()>>(meta: &ObjectMeta) -> Self {
         Self {
             resource: ApiResource::erase::<K>(&()),

@@ -41,7 +41,6 @@ pub struct DesiredCopy {
     pub owner: Owner,
     /// Kind of the copy, and of the source.
     pub kind: ObjectKind,
-    /// Name of the copy.
     pub name: String,
     /// Digest of content and metadata: two copies are equal if it is.
     pub digest: String,
@@ -80,7 +79,6 @@ impl DesiredCopy {
         self.metadata.source()
     }
 
-    /// Object key of the copy in `namespace`.
     pub fn object_key(&self, namespace: &str) -> ObjectKey {
         ObjectKey { kind: self.kind, namespace: namespace.to_owned(), name: self.name.clone() }
     }

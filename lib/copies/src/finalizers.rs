@@ -5,7 +5,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::ownership::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
 use weaver_api::v1beta1::{ConfigMapSyncSpec, DeletionPolicy};
 
-/// What is to become of the finalizers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FinalizerChange {
     /// Ours is set: right before the first write and not earlier, so that a resource which never had a copy can

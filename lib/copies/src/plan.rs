@@ -27,7 +27,6 @@ use crate::sources::SpecSource;
 /// A state of a copy whose content is known to be that of `digest`, because we wrote or read it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verified {
-    /// Uid of the copy.
     pub uid: String,
     pub resource_version: String,
     /// Digest of the desired copy that it equalled then.
@@ -239,7 +238,6 @@ pub fn by_object(desired: &DesiredCopy, takes: Takes<'_>, found: Option<&Object>
     }
 }
 
-/// Whose a stale copy is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StaleCopy {
     /// A copy of ours, to be removed.

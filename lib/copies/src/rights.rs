@@ -88,7 +88,6 @@ pub fn for_sources(spec: &ValidSync) -> Vec<Right> {
     }
 }
 
-/// The rights that a target needs.
 pub fn for_target(kind: ObjectKind, namespace: &str) -> Vec<Right> {
     let right = |verb| Right { kind, namespace: namespace.into(), object: None, on_sources: false, verb };
     TARGET_VERBS.map(right).to_vec()
@@ -158,7 +157,6 @@ pub fn writer_role(account: &Account, name: &str) -> (Role, RoleBinding) {
 /// A kind in a namespace, one object of it or all, and whether they are sources.
 type RightScope<'a> = (ObjectKind, &'a str, Option<&'a str>, bool);
 
-/// Says what is missing, and where.
 fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Vec<RightScope<'a>>) {
     let mut verbs_of: BTreeMap<RightScope<'a>, Vec<&str>> = BTreeMap::new();
     for right in missing {

@@ -74,7 +74,6 @@ impl From<&ValidSync> for SpecSource {
     }
 }
 
-/// Which copies a resource wants.
 pub struct WantedCopies<'a> {
     pub spec: &'a ValidSync,
     /// The namespaces that are asked for.

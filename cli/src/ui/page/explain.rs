@@ -6,7 +6,6 @@ use weaver_diagnostics::finding::Finding;
 use super::finding::explained;
 use super::{Frame, Tab, counted};
 
-/// What was recognised in a text.
 pub struct Recognised {
     pub text: String,
     pub lines: u64,

@@ -24,7 +24,6 @@ pub struct AccountQuery {
     pub column: usize,
 }
 
-/// An account that copies.
 #[derive(Debug)]
 pub struct AccountView<'a> {
     pub namespace: &'a str,

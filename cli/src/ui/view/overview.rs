@@ -33,7 +33,6 @@ pub enum FindingSubject {
     Node(String),
 }
 
-/// Since when it is so.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Since {
     /// According to the resource itself.

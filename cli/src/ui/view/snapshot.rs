@@ -10,7 +10,6 @@ use kube::{Resource, ResourceExt as _};
 pub type NamespacedName = (String, String);
 pub type ObjectsByName<T> = BTreeMap<NamespacedName, Arc<T>>;
 
-/// What is known of a kind.
 #[derive(Debug)]
 pub struct KindSnapshot<T> {
     /// `None` until the first list is complete.

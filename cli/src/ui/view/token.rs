@@ -39,7 +39,6 @@ pub struct GeneratedSeen {
     pub problems: Vec<(String, String)>,
 }
 
-/// One token, under its key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TokenKey {
     pub key: String,
