@@ -1,5 +1,12 @@
 use super::*;
 
+/// An older schema, a newer one, what breaks by it, and a newer one that breaks nothing.
+macro_rules! rows {
+    ($($old:expr => $breaking:expr, $said:expr, not $fine:expr;)*) => {
+        [$(($old, $breaking, $said, $fine)),*]
+    };
+}
+
 fn text() -> Value {
     json!({"type": "string"})
 }
@@ -42,38 +49,16 @@ fn fields_of_fields_of_items_and_of_values() {
     let required = "the field is now required";
     proven_of_x(
         &json!({}),
-        [
-            (
-                with_z(false),
-                with_z(true),
-                &*format!(".z: {required}"),
-                merged(&with_z(false), &json!({"title": "words"})),
-            ),
-            (
-                list(with_z(true)),
-                list(json!({"type": "object"})),
-                "[].z: the field is gone",
-                list(with_z(false)),
-            ),
-            (
-                list(list(with_z(false))),
-                list(list(with_z(true))),
-                &*format!("[][].z: {required}"),
-                list(list(merged(&with_z(false), &json!({"nullable": true})))),
-            ),
-            (
-                map(with_z(false)),
-                map(with_z(true)),
-                &*format!("{{}}.z: {required}"),
-                map(merged(&with_z(false), &json!({"nullable": true}))),
-            ),
-            (
-                map(with_z(true)),
-                map(json!({"type": "object"})),
-                "{}.z: the field is gone",
-                map(with_z(false)),
-            ),
-        ],
+        rows! {
+            with_z(false) => with_z(true),
+                &*format!(".z: {required}"), not merged(&with_z(false), &json!({"title": "words"}));
+            list(with_z(true)) => list(json!({"type": "object"})), "[].z: the field is gone", not list(with_z(false));
+            list(list(with_z(false))) => list(list(with_z(true))),
+                &*format!("[][].z: {required}"), not list(list(merged(&with_z(false), &json!({"nullable": true}))));
+            map(with_z(false)) => map(with_z(true)),
+                &*format!("{{}}.z: {required}"), not map(merged(&with_z(false), &json!({"nullable": true})));
+            map(with_z(true)) => map(json!({"type": "object"})), "{}.z: the field is gone", not map(with_z(false));
+        },
     );
 }
 
@@ -85,33 +70,22 @@ fn types() {
     let words = |schema: &Value| merged(schema, &json!({"description": "words"}));
     proven_of_x(
         &json!({}),
-        [
-            (number.clone(), text(), ": type was integer, is string", words(&number)),
-            (number.clone(), json!({"type": "number"}), ": type was integer, is number", words(&number)),
-            (number.clone(), either.clone(), ": type was integer, is integer or string", words(&number)),
-            (either.clone(), number.clone(), ": type was integer or string, is integer", words(&either)),
-            (json!({}), number.clone(), ": type was anything, is integer", words(&json!({}))),
+        rows! {
+            number.clone() => text(), ": type was integer, is string", not words(&number);
+            number.clone() => json!({"type": "number"}), ": type was integer, is number", not words(&number);
+            number.clone() => either.clone(), ": type was integer, is integer or string", not words(&number);
+            either.clone() => number.clone(), ": type was integer or string, is integer", not words(&either);
+            json!({}) => number.clone(), ": type was anything, is integer", not words(&json!({}));
             // One word about the type, none about all that stood below it.
-            (
-                json!({"type": "object", "properties": {"y": number}, "default": {}}),
-                json!({"type": "string", "maxLength": 1}),
+            json!({"type": "object", "properties": {"y": number}, "default": {}})
+                => json!({"type": "string", "maxLength": 1}),
                 ": type was object, is string",
-                json!({"type": "object", "properties": {"y": number, "z": number}, "default": {}}),
-            ),
-            (list(&number), list(&text()), "[]: type was integer, is string", list(&words(&number))),
-            (
-                json!({"type": "array"}),
-                list(&text()),
-                "[]: type was anything, is string",
-                words(&json!({"type": "array"})),
-            ),
-            (
-                list(&text()),
-                json!({"type": "array"}),
-                "[]: type was string, is anything",
-                words(&list(&text())),
-            ),
-        ],
+                not json!({"type": "object", "properties": {"y": number, "z": number}, "default": {}});
+            list(&number) => list(&text()), "[]: type was integer, is string", not list(&words(&number));
+            json!({"type": "array"}) => list(&text()),
+                "[]: type was anything, is string", not words(&json!({"type": "array"}));
+            list(&text()) => json!({"type": "array"}), "[]: type was string, is anything", not words(&list(&text()));
+        },
     );
 }
 
@@ -119,21 +93,13 @@ fn types() {
 fn defaults() {
     proven_of_x(
         &json!({"type": "integer"}),
-        [
-            (
-                json!({"default": 1}),
-                json!({"default": 2}),
-                ": default was 1, is 2",
-                json!({"default": 1, "maximum": null, "title": "words"}),
-            ),
-            (
-                json!({"default": 1}),
-                json!({}),
-                ": default was 1, is absent",
-                json!({"default": 1, "nullable": true}),
-            ),
-            (json!({}), json!({"default": 2}), ": default was absent, is 2", json!({"nullable": true})),
-        ],
+        rows! {
+            json!({"default": 1}) => json!({"default": 2}),
+                ": default was 1, is 2", not json!({"default": 1, "maximum": null, "title": "words"});
+            json!({"default": 1}) => json!({}),
+                ": default was 1, is absent", not json!({"default": 1, "nullable": true});
+            json!({}) => json!({"default": 2}), ": default was absent, is 2", not json!({"nullable": true});
+        },
     );
     // No one has left out a field that was not there.
     proven(
@@ -151,35 +117,18 @@ fn fields_that_are_not_described() {
     let dropped = ": fields that are not described were kept, are dropped";
     proven_of_x(
         &json!({"type": "object"}),
-        [
-            (kept.clone(), json!({}), dropped, values(json!(true))),
-            (values(json!(true)), json!({}), dropped, kept.clone()),
-            (
-                values(text()),
-                values(json!(false)),
-                dropped,
-                values(json!({"type": "string", "minLength": 0})),
-            ),
-            (
-                values(text()),
-                values(json!({"type": "integer"})),
-                "{}: type was string, is integer",
-                values(merged(&text(), &json!({"nullable": true}))),
-            ),
-            (values(json!(true)), values(text()), "{}: type was anything, is string", values(kept.clone())),
-            (
-                values(text()),
-                kept.clone(),
-                "{}: type was string, is anything",
-                values(merged(&text(), &json!({"title": "words"}))),
-            ),
-            (
-                json!({}),
-                json!({"additionalProperties": text(), "minProperties": 1}),
-                ": minProperties was absent, is 1",
-                values(text()),
-            ),
-        ],
+        rows! {
+            kept.clone() => json!({}), dropped, not values(json!(true));
+            values(json!(true)) => json!({}), dropped, not kept.clone();
+            values(text()) => values(json!(false)), dropped, not values(json!({"type": "string", "minLength": 0}));
+            values(text()) => values(json!({"type": "integer"})),
+                "{}: type was string, is integer", not values(merged(&text(), &json!({"nullable": true})));
+            values(json!(true)) => values(text()), "{}: type was anything, is string", not values(kept.clone());
+            values(text()) => kept.clone(),
+                "{}: type was string, is anything", not values(merged(&text(), &json!({"title": "words"})));
+            json!({}) => json!({"additionalProperties": text(), "minProperties": 1}),
+                ": minProperties was absent, is 1", not values(text());
+        },
     );
 }
 
@@ -189,28 +138,17 @@ fn a_name_under_which_anything_could_be_written_before() {
     let texts = |fields: Value| json!({"additionalProperties": text(), "properties": fields});
     proven_of_x(
         &json!({"type": "object"}),
-        [
-            (
-                kept(json!({})),
-                kept(json!({"y": text()})),
+        rows! {
+            kept(json!({})) => kept(json!({"y": text()})),
                 ".y: type was anything, is string",
-                kept(json!({"y": {"x-kubernetes-preserve-unknown-fields": true}})),
-            ),
-            (
-                kept(json!({})),
-                kept(
-                    json!({"y": {"x-kubernetes-preserve-unknown-fields": true, "properties": {"z": text()}}}),
-                ),
+                not kept(json!({"y": {"x-kubernetes-preserve-unknown-fields": true}}));
+            kept(json!({}))
+                => kept(json!({"y": {"x-kubernetes-preserve-unknown-fields": true, "properties": {"z": text()}}})),
                 ".y.z: type was anything, is string",
-                kept(json!({"y": {"x-kubernetes-preserve-unknown-fields": true, "title": "words"}})),
-            ),
-            (
-                texts(json!({})),
-                texts(json!({"y": {"type": "string", "maxLength": 1}})),
-                ".y: maxLength was absent, is 1",
-                texts(json!({"y": text()})),
-            ),
-        ],
+                not kept(json!({"y": {"x-kubernetes-preserve-unknown-fields": true, "title": "words"}}));
+            texts(json!({})) => texts(json!({"y": {"type": "string", "maxLength": 1}})),
+                ".y: maxLength was absent, is 1", not texts(json!({"y": text()}));
+        },
     );
 }
 
