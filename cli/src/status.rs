@@ -194,17 +194,11 @@ fn table(status: &ClusterStatus, now: Timestamp) -> String {
         let heard = ago.map_or_else(|_| String::new(), |ago| format!(", announced {ago} s ago"));
         lines.push(("candidate", format!("{}, priority {priority}{heard}", named(holder))));
     }
-    lines.push((
-        "paused",
-        status.paused.said(|paused| {
-            paused.as_ref().map_or_else(
-                || "no".to_owned(),
-                |reason| {
-                    format!("all resources: {reason}; to continue: weaver resume{}", connection::flags())
-                },
-            )
-        }),
-    ));
+    let paused = |paused: &Option<String>| match paused {
+        None => "no".to_owned(),
+        Some(reason) => format!("all resources: {reason}; to continue: weaver resume{}", connection::flags()),
+    };
+    lines.push(("paused", status.paused.said(paused)));
     lines.push(("syncs", status.syncs.said(counts_said)));
     lines.push(("resources", status.resources.said(counts_said)));
     lines.push(("tokens", status.tokens.said(counts_said)));
@@ -220,15 +214,11 @@ fn leaderless() -> String {
 }
 
 fn led(leader: &Leader) -> String {
-    let renewed = leader.renewed_seconds_ago.map_or_else(
-        || "never renewed".to_owned(),
-        |ago| {
-            format!(
-                "renewed {ago} s ago{}",
-                if leader.late { ": late; it has exited or lost its connection" } else { "" }
-            )
-        },
-    );
+    let late = if leader.late { ": late; it has exited or lost its connection" } else { "" };
+    let renewed = match leader.renewed_seconds_ago {
+        None => "never renewed".to_owned(),
+        Some(ago) => format!("renewed {ago} s ago{late}"),
+    };
     format!("{}, priority {}, {renewed}", named(&leader.holder), leader.priority)
 }
 

@@ -114,10 +114,8 @@ pub fn read_key(given: &str) -> anyhow::Result<MinisignKey> {
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    file.take(LIMIT as u64 + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let read = File::open(path).and_then(|file| file.take(LIMIT as u64 + 1).read_to_end(&mut bytes));
+    read.with_context(|| format!("cannot read {}", path.display()))?;
     ensure!(bytes.len() <= LIMIT, "{} has more than {} MiB", path.display(), LIMIT >> 20);
     Ok(bytes)
 }
