@@ -116,11 +116,6 @@ pub(super) fn usb_controller(_: &str) -> Details {
         .command("vcgencmd get_throttled")
 }
 
-/// Of a board; on a laptop a dock that is unplugged takes its controller along.
-pub(super) fn usb_controller_died(line: &str) -> Option<Details> {
-    line.contains("xhci_hcd ").then(|| usb_controller(line))
-}
-
 /// An SSD of its own connector: the disk does not wake up from saving power, or its cable is bad.
 pub(super) fn nvme_down(_: &str) -> Details {
     Details::message("the NVMe disk no longer answers")
@@ -151,10 +146,6 @@ pub(super) fn unclean(line: &str) -> Option<Details> {
         .then(|| Details::message("the file system under the containers has errors"))
 }
 
-/// The kernel's warnings of a file system, of which only errors of the disk count.
-pub(super) fn end_io(line: &str, context: &LogContext) -> Option<Details> {
-    line.contains("I/O error").then(|| device_fails(line, context))?
-}
 /// The number of an error that the card gave.
 pub(super) fn error_number(line: &str) -> Option<Details> {
     let device = line.find("mmcblk").map(|at| &line[at..])?;
@@ -184,16 +175,6 @@ pub(super) fn garbled(line: &str) -> Option<Details> {
 pub(super) fn data_lost(line: &str, context: &LogContext) -> Option<Details> {
     let is_full = has_any(line, &["with error 28", "error -28"]);
     (!is_full).then(|| of_a_card(line, context))?
-}
-
-/// btrfs counts the errors of each of its disks.
-pub(super) fn of_btrfs(line: &str, context: &LogContext) -> Option<Details> {
-    line.contains(" errs: ").then(|| of_a_card(line, context))?
-}
-
-/// btrfs that gives up for the number of an error: 5 is of the disk, 117 of what was on it; 28 is a disk that is full.
-pub(super) fn btrfs_ends(line: &str, context: &LogContext) -> Option<Details> {
-    has_any(line, &["errno=-5 ", "errno=-117 "]).then(|| of_a_card(line, context))?
 }
 
 /// A USB disk that is reset again and again, which costs its port a second each time.
@@ -235,11 +216,6 @@ pub(super) fn no_init(_: &str) -> Details {
     .command("grep -o 'init=[^ ]*' /media/*/bootfs/cmdline.txt")
     .command("# with the second partition of the card, not mounted: sudo fsck -f /dev/DEVICE")
     .hint()
-}
-
-/// The initramfs, as it says so and as it is typed from a screen. rpi-clone#121, rpi-img-builder#33
-pub(super) fn root_absent(line: &str) -> Option<Details> {
-    line.contains("does not exist").then(|| no_root(line))
 }
 
 /// A file system that the check at the start did not dare to repair.
@@ -288,10 +264,6 @@ fn perhaps_empty(slot: &str) -> Details {
         .command("# in config.txt: dtparam=sd_poll_once")
         .command("sudo weaver node backup /mnt/usb --volumes")
         .hint()
-}
-
-pub(super) fn reset_unfinished(line: &str, context: &LogContext) -> Option<Details> {
-    line.contains("never completed").then(|| timeout(line, context))?
 }
 
 pub(super) fn command_unfinished(line: &str) -> Option<Details> {

@@ -190,11 +190,6 @@ pub(super) fn no_br_netfilter(line: &str) -> Option<Details> {
     })
 }
 
-/// The kernel turns the board off at this.
-pub(super) fn too_hot(line: &str) -> Option<Details> {
-    line.contains("thermal").then(|| shut_down_hot(line))
-}
-
 pub(super) fn shut_down_hot(_: &str) -> Details {
     Details::message("the board overheated and the kernel shut it down")
         .advice("cool it: use a heat sink or a fan, and an open case")

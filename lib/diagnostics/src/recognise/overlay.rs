@@ -40,11 +40,6 @@ fn not_permitted() -> Details {
         .command("docker run --privileged --cgroupns=private rancher/k3s:VERSION")
 }
 
-/// The kernel's words for k3s' directory; another program's overlay is its own matter.
-pub(super) fn upper_of_k3s(line: &str) -> Option<Details> {
-    (line.contains("/var/lib/rancher") || line.contains("containerd")).then(Details::default)
-}
-
 /// containerd's mount for a container, Docker's and k3s' test of it.
 pub(super) fn no_module(line: &str) -> Option<Details> {
     line.contains(NO_MODULE).then(|| {

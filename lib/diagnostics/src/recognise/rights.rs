@@ -303,10 +303,6 @@ pub(super) fn of_a_user(line: &str) -> Option<Details> {
     })
 }
 
-pub(super) fn our_definition(line: &str) -> Option<Details> {
-    line.contains("\" not found").then(|| our_kind(line))?
-}
-
 pub(super) fn our_resource(line: &str) -> Option<Details> {
     let name = after(line, "a resource type \"", &['"'])?.to_ascii_lowercase();
     let is_ours = ["configmapsync", "servicetoken", "nodereport"].iter().any(|kind| name.starts_with(kind));

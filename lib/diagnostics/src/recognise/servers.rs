@@ -182,25 +182,12 @@ pub(super) fn resolver_gives_up(line: &str) -> Option<Details> {
     (is_a_name && line.contains("dial ")).then(|| not_found(line))
 }
 
-/// Android's and some programs' own use the class for other things.
-pub(super) fn java_not_found(line: &str) -> Option<Details> {
-    line.contains("java.net.UnknownHostException: ").then(|| not_found(line))
-}
-
 /// Bundlers say the same of modules.
 pub(super) fn apt_not_found(line: &str) -> Option<Details> {
     let name = after(line, "Could not resolve '", &['\''])?;
     let is_a_name = name.contains('.') && !name.contains('/');
     (is_a_name && (line.contains("Failed to fetch ") || line.trim_end().ends_with('\'')))
         .then(|| not_found(line))
-}
-
-pub(super) fn busybox_not_found(line: &str) -> Option<Details> {
-    has_any(line, &["wget: ", "ping: ", "nc: ", "telnet: "]).then(|| not_found(line))
-}
-
-pub(super) fn nslookup_not_found(line: &str) -> Option<Details> {
-    line.contains("server can't find ").then(|| not_found(line))
 }
 
 /// The DNS server that nslookup asks has no answer, and does not know that there is none. k3s#776

@@ -18,12 +18,6 @@ pub(super) fn of_etcd(line: &str) -> Option<Details> {
     has_any(line, &["etcd", "\"caller\":", "member/"]).then(Details::default)
 }
 
-/// What is encrypted elsewhere is not decrypted with the same words, as a vault or a backup.
-pub(super) fn of_the_datastore(line: &str) -> Option<Details> {
-    has_any(line, &["bootstrap", "preparing server", "starting kubernetes", "Failed to reconcile"])
-        .then(Details::default)
-}
-
 /// The ports of k3s and of what it starts.
 const PORTS: &[&str] =
     &["6443", "6444", "2379", "2380", "8472", "10248", "10249", "10250", "10256", "10257", "10258", "10259"];

@@ -1,12 +1,14 @@
 //! What an error that prints itself looks like.
 
 use super::context::{DAY, HOUR, LogContext};
-use super::details::Details;
+use super::details::{Details, has_any};
 use crate::finding::Code;
 
 pub(super) struct Wording {
     /// Text that a line with it has, in whatever case.
     pub needle: &'static str,
+    /// The line has one of these as well, with these capitals, where there are any.
+    also: &'static [&'static str],
     reader: Reader,
 }
 
@@ -14,8 +16,6 @@ pub(super) struct Wording {
 enum Reader {
     /// The needle alone is enough.
     AsItIs,
-    /// The line has this text as well, with these capitals.
-    With(&'static str),
     /// The line has particulars.
     Tells(fn(&str) -> Details),
     /// It may be something else after all.
@@ -29,11 +29,22 @@ enum Reader {
 }
 
 impl Wording {
+    const fn of(needle: &'static str, reader: Reader) -> Self {
+        Self { needle, also: &[], reader }
+    }
+
+    /// The same in a line that has one of these as well.
+    pub(super) const fn with(self, also: &'static [&'static str]) -> Self {
+        Self { also, ..self }
+    }
+
     /// What the line says in particular, if it is this error.
     pub fn read(&self, line: &str, context: &mut LogContext) -> Option<Details> {
+        if !self.also.is_empty() && !has_any(line, self.also) {
+            return None;
+        }
         match self.reader {
             Reader::AsItIs => Some(Details::default()),
-            Reader::With(other) => line.contains(other).then(Details::default),
             Reader::Tells(read) => Some(read(line)),
             Reader::Judges(read) => read(line),
             Reader::Knows(read) => read(line, context),
@@ -57,27 +68,23 @@ impl Code {
 }
 
 pub(super) const fn says(needle: &'static str) -> Wording {
-    Wording { needle, reader: Reader::AsItIs }
-}
-
-pub(super) const fn both(needle: &'static str, other: &'static str) -> Wording {
-    Wording { needle, reader: Reader::With(other) }
+    Wording::of(needle, Reader::AsItIs)
 }
 
 pub(super) const fn tells(needle: &'static str, read: fn(&str) -> Details) -> Wording {
-    Wording { needle, reader: Reader::Tells(read) }
+    Wording::of(needle, Reader::Tells(read))
 }
 
 pub(super) const fn judged(needle: &'static str, read: fn(&str) -> Option<Details>) -> Wording {
-    Wording { needle, reader: Reader::Judges(read) }
+    Wording::of(needle, Reader::Judges(read))
 }
 
 pub(super) const fn known(needle: &'static str, read: fn(&str, &LogContext) -> Option<Details>) -> Wording {
-    Wording { needle, reader: Reader::Knows(read) }
+    Wording::of(needle, Reader::Knows(read))
 }
 
 pub(super) const fn repeated(needle: &'static str, least: u32, read: fn(&str) -> Option<Details>) -> Wording {
-    Wording { needle, reader: Reader::Repeats(least, DAY, read) }
+    Wording::of(needle, Reader::Repeats(least, DAY, read))
 }
 
 /// What each start of a server brings a few times: those of several starts in a day are not added up.
@@ -86,7 +93,7 @@ pub(super) const fn insistent(
     least: u32,
     read: fn(&str) -> Option<Details>,
 ) -> Wording {
-    Wording { needle, reader: Reader::Repeats(least, HOUR, read) }
+    Wording::of(needle, Reader::Repeats(least, HOUR, read))
 }
 
 pub(super) const fn known_repeated(
@@ -94,5 +101,5 @@ pub(super) const fn known_repeated(
     least: u32,
     read: fn(&str, &LogContext) -> Option<Details>,
 ) -> Wording {
-    Wording { needle, reader: Reader::KnowsRepeats(least, read) }
+    Wording::of(needle, Reader::KnowsRepeats(least, read))
 }

@@ -1,7 +1,7 @@
 //! What clients print: of webhooks, of what a user types, of rights, of TLS; and of servers that do not answer.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, both, insistent, judged, repeated, says, tells};
+use crate::recognise::wording::{Wording, insistent, judged, repeated, says, tells};
 use crate::recognise::{
     answers, datastore, deletion, helm, images, in_container, join, kubeconfig, kubelets, rights, servers,
     services, tls, webhooks,
@@ -65,7 +65,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
     Code::K3dClusterMissing
         .printed_as(&[says("no nodes found for given cluster"), says("no nodes found for cluster '")]),
     // What a user types.
-    Code::ScopeImmutable.printed_as(&[both("spec.scope: invalid value", "field is immutable")]),
+    Code::ScopeImmutable.printed_as(&[says("spec.scope: invalid value").with(&["field is immutable"])]),
     Code::TokenRequestNotAKind
         .printed_as(&[says("no matches for kind \"tokenrequest\""), says("a resource type \"tokenrequest")]),
     Code::CascadeOrphanDeletes.printed_as(&[says("\"orphan\" not found")]),
@@ -116,7 +116,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
     ]),
     Code::DefinitionDiffers.printed_as(&[
         judged("no matches for kind \"", rights::our_kind),
-        judged("customresourcedefinitions.apiextensions.k8s.io \"", rights::our_definition),
+        judged("customresourcedefinitions.apiextensions.k8s.io \"", rights::our_kind).with(&["\" not found"]),
         judged("a resource type \"", rights::our_resource),
     ]),
     Code::KindMissing.printed_as(&[
@@ -298,9 +298,10 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
         tells("getaddrinfo enotfound ", servers::not_found),
         tells("getaddrinfo eai_again ", servers::not_found),
         tells("nodename nor servname provided", servers::not_found),
-        judged("unknownhostexception: ", servers::java_not_found),
-        judged("bad address '", servers::busybox_not_found),
-        judged(": nxdomain", servers::nslookup_not_found),
+        // Android's and some programs' own use the class for other things.
+        tells("unknownhostexception: ", servers::not_found).with(&["java.net.UnknownHostException: "]),
+        tells("bad address '", servers::not_found).with(&["wget: ", "ping: ", "nc: ", "telnet: "]),
+        tells(": nxdomain", servers::not_found).with(&["server can't find "]),
         judged(": servfail", servers::nslookup_fails),
         judged(":53: read udp ", servers::resolver_silent),
         tells("connection timed out; no servers could be reached", servers::no_resolver),
@@ -308,7 +309,7 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
     Code::KubeconfigFallback.printed_as(&[
         judged("localhost:8080", servers::fallback_server),
         // Python's client without a kubeconfig.
-        both("host='localhost', port=80", "/api"),
+        says("host='localhost', port=80").with(&["/api"]),
         says("no configuration has been provided, try setting kubernetes_master"),
         says("missing or incomplete configuration info"),
         says("unable to locate k8s cluster configuration"),

@@ -1,7 +1,7 @@
 //! What k3s says of its start, its files, its datastore and of joining; what the cluster says of pods that wait.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, both, insistent, judged, repeated, says, tells};
+use crate::recognise::wording::{Wording, insistent, judged, repeated, says, tells};
 use crate::recognise::{bolt, datastore, join, pods, registries, settings, slow, start};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
@@ -52,7 +52,13 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("bootstrap data already found and encrypted with different token"),
         says("bootstrap data already found and encrypted with a different token"),
         says("no bootstrap data found in datastore - check server token value"),
-        judged("cipher: message authentication failed", start::of_the_datastore),
+        // What is encrypted elsewhere is not decrypted with the same words, as a vault or a backup.
+        says("cipher: message authentication failed").with(&[
+            "bootstrap",
+            "preparing server",
+            "starting kubernetes",
+            "Failed to reconcile",
+        ]),
         tells("newer than datastore and could cause", settings::newer_than_the_datastore),
     ]),
     Code::PortTaken.printed_as(&[
@@ -110,7 +116,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("level=fatal msg=\"yaml: "),
         says("fata[0000] yaml: "),
         says("failed to parse config file: yaml: "),
-        both("failed to parse config location ", ": yaml: "),
+        says("failed to parse config location ").with(&[": yaml: "]),
     ]),
     Code::DatastoreDamaged.printed_as(&[
         judged("database disk image is malformed", start::of_kine),
@@ -127,7 +133,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         judged("panic: invalid page type: ", bolt::of_etcd),
         says("was the raft log corrupted, truncated, or lost"),
         // k3s 1.15 to 1.18 had this database.
-        both("io: load closed segment ", "raft_start"),
+        says("io: load closed segment ").with(&["raft_start"]),
     ]),
     Code::DnsLoops.printed_as(&[
         says("plugin/loop: loop ("),
@@ -200,6 +206,6 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("request did not complete within requested timeout"),
         says("apiserver exited: context deadline exceeded"),
         // k3s of 2019 asks its own API server once, when it starts. k3s#556
-        both("starting tls server: get ", "timeout"),
+        says("starting tls server: get ").with(&["timeout"]),
     ]),
 ];

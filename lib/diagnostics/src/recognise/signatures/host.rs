@@ -1,9 +1,7 @@
 //! What the kernel and the system say of the host.
 
 use crate::finding::Code;
-use crate::recognise::wording::{
-    Wording, both, insistent, judged, known, known_repeated, repeated, says, tells,
-};
+use crate::recognise::wording::{Wording, insistent, judged, known, known_repeated, repeated, says, tells};
 use crate::recognise::{card, host, modules, overlay, space, tls, wear};
 
 pub(super) const FIRST: &[(Code, &[Wording])] = &[
@@ -37,7 +35,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
     // Before the kernel lacks something, of which it speaks too.
     Code::SnapshotterUnusable.printed_as(&[
         judged("snapshotter cannot be enabled for ", overlay::cannot_be_enabled),
-        judged("not supported as upperdir", overlay::upper_of_k3s),
+        // Another program's overlay is its own matter.
+        says("not supported as upperdir").with(&["/var/lib/rancher", "containerd"]),
         judged("failed to mount rootfs component", overlay::rootfs_refused),
         says("failed to create cri service: failed to find snapshotter"),
     ]),
@@ -102,7 +101,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         says("error in network definition"),
         says("invalid network-config provided"),
         says("network-config failed schema validation"),
-        both(": invalid yaml: ", "/etc/netplan/"),
+        says(": invalid yaml: ").with(&["/etc/netplan/"]),
         says("invalid yaml at /etc/netplan/"),
         says("error while loading /etc/netplan/"),
         tells("conflicting default route declarations for ", host::two_routes),
@@ -143,7 +142,8 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         says("under-voltage detected"),
         judged("throttled=0x", host::throttled),
         says("cpu clock throttled"),
-        judged("critical temperature reached", host::too_hot),
+        // The kernel turns the board off at this.
+        tells("critical temperature reached", host::shut_down_hot).with(&["thermal"]),
         tells("hardware protection shutdown (temperature too high)", host::shut_down_hot),
         repeated(": over-current change", 3, host::over_current),
         repeated("over-current condition", 3, host::over_current),
@@ -174,7 +174,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         says("final write to sd card still running"),
         known(": tried to reset card", card::timeout),
         known(": tried to hw reset card", card::timeout),
-        known(": reset 0x", card::reset_unfinished),
+        known(": reset 0x", card::timeout).with(&["never completed"]),
         known_repeated(": running cqe recovery", 2, card::queueing),
         known(": cqhci: timeout for tag ", card::queueing),
         known(": cqhci: spurious tcn for tag ", card::queueing),
@@ -193,17 +193,21 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         known(": delayed block allocation failed for inode ", card::data_lost),
         known(" extents -- potential data loss!", card::data_lost),
         known("): error loading journal", card::of_a_card),
-        known("btrfs error (device ", card::of_btrfs),
-        known("btrfs: error (device ", card::btrfs_ends),
+        // btrfs counts the errors of each of its disks.
+        known("btrfs error (device ", card::of_a_card).with(&[" errs: "]),
+        // It gives up for an error: 5 is of the disk, 117 of what was on it; 28 is a disk that is full.
+        known("btrfs: error (device ", card::of_a_card).with(&["errno=-5 ", "errno=-117 "]),
         known("mounting fs with errors", card::recorded),
         tells("vfs: cannot open root device", card::no_root),
         tells("vfs: unable to mount root fs on ", card::no_root),
-        judged("dropping to a shell", card::root_absent),
+        // The initramfs, as it says so and as it is typed from a screen. rpi-clone#121, rpi-img-builder#33
+        tells("dropping to a shell", card::no_root).with(&["does not exist"]),
         tells("gave up waiting for root file system device", card::no_root),
         tells("no working init found", card::no_init),
         tells("to kill init! exitcode=", card::no_init),
         judged("unexpected inconsistency; run fsck manually", card::unrepaired),
-        known("ext4-fs warning (device ", card::end_io),
+        // Of the kernel's warnings of a file system only errors of the disk count.
+        known("ext4-fs warning (device ", card::device_fails).with(&["I/O error"]),
         known("error count since last fsck", card::recorded),
         known("): error count: ", card::recorded),
         known("): initial error at ", card::recorded),
@@ -223,7 +227,7 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         says("uas_eh_device_reset_handler start"),
         says("uas_eh_device_reset_handler failed"),
         says("uas_zap_pending"),
-        both("data cmplt err -", "uas-tag"),
+        says("data cmplt err -").with(&["uas-tag"]),
         known(" usb device number ", card::usb_reset),
         known("i/o error, dev ", card::of_a_usb_disk),
         known("critical target error, dev ", card::of_a_usb_disk),
@@ -232,8 +236,9 @@ pub(super) const REST: &[(Code, &[Wording])] = &[
         known("remounting filesystem read-only", card::of_a_usb_disk),
         known("device offlined - not ready after error recovery", card::offlined),
         tells("xhci host controller not responding, assume dead", card::usb_controller),
-        judged(": hc died; cleaning up", card::usb_controller_died),
-        judged("xhci host not responding to stop endpoint command", card::usb_controller_died),
+        // Of a board; on a laptop a dock that is unplugged takes its controller along.
+        tells(": hc died; cleaning up", card::usb_controller).with(&["xhci_hcd "]),
+        tells("xhci host not responding to stop endpoint command", card::usb_controller).with(&["xhci_hcd "]),
     ]),
     Code::DiskPressure.printed_as(&[
         judged("no space left on device", space::full),

@@ -1,15 +1,15 @@
 //! What the kubelet and the cluster say of a node.
 
 use crate::finding::Code;
-use crate::recognise::wording::{Wording, both, insistent, judged, known, says, tells};
+use crate::recognise::wording::{Wording, insistent, judged, known, says, tells};
 use crate::recognise::{bolt, host, in_container, kubelets, memory, node, pods, runtime};
 
 pub(super) const ALL: &[(Code, &[Wording])] = &[
     Code::MemoryCgroupAbsent.printed_as(&[
         says("failed to find memory cgroup"),
-        both("missing required cgroups: ", "memory"),
-        both("missing cgroups: ", "memory"),
-        both("cgroup subsystem not mounted: [", "memory"),
+        says("missing required cgroups: ").with(&["memory"]),
+        says("missing cgroups: ").with(&["memory"]),
+        says("cgroup subsystem not mounted: [").with(&["memory"]),
         judged("for required subsystem: ", host::memory_required),
         judged("has some missing controllers: ", host::memory_alone),
         judged("/memory.max: no such file or directory", host::of_a_container),
@@ -39,7 +39,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
     Code::CgroupV1Refused.printed_as(&[
         says("configured to not run on a host using cgroup v1"),
         // A kubelet that is configured to run on v1 warns with the same words.
-        both("cgroup v1 support is unsupported", "[ERROR"),
+        says("cgroup v1 support is unsupported").with(&["[ERROR"]),
     ]),
     Code::CgroupRootThreaded.printed_as(&[
         says("cannot enter cgroupv2 \""),
