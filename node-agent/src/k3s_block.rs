@@ -63,11 +63,7 @@ pub fn write(runtime_dir: &Path, causes: &[Finding]) -> Result<(), WriteError> {
 /// # Errors
 /// It is there and cannot be removed.
 pub fn remove(runtime_dir: &Path) -> io::Result<bool> {
-    match fs::remove_file(path(runtime_dir)) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(durable_file::found(fs::remove_file(path(runtime_dir)))?.is_some())
 }
 
 #[cfg(test)]

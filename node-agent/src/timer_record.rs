@@ -3,7 +3,6 @@
 //! Another version may have written it: what a record lacks has its default, and what is new in it is ignored. So no
 //! field of a record ever changes its type.
 
-use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -13,11 +12,9 @@ use weaver_host::durable_file;
 
 /// `None` where there is none, or none that can be parsed: the next run replaces it.
 pub fn read<T: DeserializeOwned>(record: &Path) -> anyhow::Result<Option<T>> {
-    match std::fs::read(record) {
-        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", record.display())),
-    }
+    let text = durable_file::found(std::fs::read(record));
+    let text = text.with_context(|| format!("cannot read {}", record.display()))?;
+    Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
 }
 
 /// Writes the record.

@@ -114,7 +114,18 @@ pub fn create(path: &Path, content: &[u8], how: &WriteOptions<'_>) -> io::Result
 /// # Errors
 /// It failed for any other reason.
 pub fn if_there(removed: io::Result<()>) -> io::Result<()> {
-    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+    found(removed).map(drop)
+}
+
+/// What was read of a path, or done with it; `None` where there is nothing.
+///
+/// # Errors
+/// It failed for any other reason.
+pub fn found<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 /// The same path with `suffix` behind its name.

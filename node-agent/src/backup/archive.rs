@@ -17,6 +17,7 @@ use tar::{Builder, Entry, EntryType, Header};
 use weaver_diagnostics::finding_text::clean;
 use weaver_diagnostics::node_backup::left_out::LeftOut;
 use weaver_diagnostics::node_backup::manifest::{BackupManifest, BackupRoot, Damage, MANIFEST};
+use weaver_host::durable_file;
 use weaver_host::progress::Progress;
 use weaver_host::tar_headers::HeadersLimit;
 
@@ -87,15 +88,13 @@ impl<W: Write> ArchiveWriter<W> {
 
     /// What was found of a member; `None` where it is left out, or has gone from its volume.
     fn found<T>(&mut self, source: &ArchiveInput, found: io::Result<T>) -> io::Result<Option<T>> {
-        match found {
-            Err(error) if source.is_of_pod() => {
-                if error.kind() != io::ErrorKind::NotFound {
-                    self.left_out.push(&source.name, &format!("it cannot be read: {error}"));
-                }
-                Ok(None)
-            }
-            found => found.map(Some),
+        if !source.is_of_pod() {
+            return found.map(Some);
         }
+        Ok(durable_file::found(found).unwrap_or_else(|error| {
+            self.left_out.push(&source.name, &format!("it cannot be read: {error}"));
+            None
+        }))
     }
 
     /// Adds the manifest with the hashes of all members, and ends the archive.

@@ -9,6 +9,7 @@ use weaver_diagnostics::k3s_config::Setting;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::node_backup::manifest::{BackupRoot, DATASTORE, OF_STATE};
+use weaver_host::durable_file::found;
 
 use super::archive::OVERHEAD;
 use super::datastore;
@@ -170,12 +171,9 @@ fn add(sources: &mut Vec<ArchiveInput>, part: BackupRoot, below: &str, path: &Pa
 /// The names in a directory, sorted; none where it is missing.
 fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
     let what = || format!("cannot read {}", directory.display());
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.with_context(what)?,
-    };
+    let entries = found(fs::read_dir(directory)).with_context(what)?;
     let mut names = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let name = entry.with_context(what)?.file_name();
         let Some(name) = name.to_str() else {
             let shown = name.to_string_lossy();

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use weaver_diagnostics::node_backup::record::{PathReturn, PathSwap, RestoreRecord};
-use weaver_host::durable_file::{self, flush_directory_of, if_there};
+use weaver_host::durable_file::{self, flush_directory_of, found, if_there};
 
 use crate::boot_config::settings_file::is_mounted;
 use crate::fat_file;
@@ -75,14 +75,14 @@ fn put_back(root: &HostRoot, volume: &PathReturn, cut: Cut<'_>) -> io::Result<()
 
 fn onto_fat(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
     let [target, restored, kept] = [&swap.target, &swap.restored, &swap.kept].map(|path| root.real(path));
-    let Some(content) = read(&restored)? else { return Ok(()) };
+    let Some(content) = found(fs::read(&restored))? else { return Ok(()) };
     let directory = Path::new(&swap.target).parent().unwrap_or(Path::new("/"));
     if is_mounted(root, directory).map_err(io::Error::other)? == Some(false) {
         return Err(io::Error::other(format!("{} is not mounted", directory.display())));
     }
     let source = |error: durable_file::WriteError| error.source;
     if !is_there(&kept)?
-        && let Some(present) = read(&target)?
+        && let Some(present) = found(fs::read(&target))?
     {
         cut()?;
         durable_file::replace(&kept, &present, 0o600).map_err(source)?;
@@ -98,18 +98,7 @@ fn onto_fat(root: &HostRoot, swap: &PathSwap, cut: Cut<'_>) -> io::Result<()> {
 /// A link counts whatever its target. Only a path that does not exist is not there: of one that a disk cannot read
 /// nothing is known.
 fn is_there(path: &Path) -> io::Result<bool> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        found => found.map(|_| true),
-    }
-}
-
-/// The content of a file; `None` where it is not there.
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        content => content.map(Some),
-    }
+    Ok(found(fs::symlink_metadata(path))?.is_some())
 }
 
 /// Removes a file or a directory, if there is one.

@@ -15,6 +15,7 @@ use weaver_diagnostics::node_backup::left_out::LeftOut;
 use weaver_diagnostics::node_backup::volumes::{
     FileSize, LONGEST_PATH, MOST_ENTRIES, MOST_LISTED, VOLUMES, VolumeRoom, VolumeSize, hollow, listed,
 };
+use weaver_host::durable_file;
 
 use super::archive::OVERHEAD;
 use super::input::{ArchiveInput, EntryKind, by_descriptor, open_listed};
@@ -156,12 +157,10 @@ impl Walk {
 
     /// What was read; `None` where it is left out, or has gone meanwhile.
     fn readable<T>(&mut self, name: &str, read: io::Result<T>) -> Option<T> {
-        match read {
-            Ok(read) => return Some(read),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.left_out.push(name, &format!("it cannot be read: {error}")),
-        }
-        None
+        durable_file::found(read).unwrap_or_else(|error| {
+            self.left_out.push(name, &format!("it cannot be read: {error}"));
+            None
+        })
     }
 
     fn size(&mut self, file: &Metadata) -> FileSize {

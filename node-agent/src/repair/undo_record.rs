@@ -3,7 +3,6 @@
 //! A repair is recorded before its first file is changed, with each file's whole text before and after.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -77,10 +76,9 @@ impl UndoRecord {
     }
 
     fn entries(&self) -> anyhow::Result<Vec<RepairEntry>> {
-        let text = match fs::read_to_string(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            text => text.with_context(|| format!("cannot read {}", self.path.display()))?,
-        };
+        let text = durable_file::found(fs::read_to_string(&self.path));
+        let text = text.with_context(|| format!("cannot read {}", self.path.display()))?;
+        let Some(text) = text else { return Ok(Vec::new()) };
         serde_json::from_str(&text).with_context(|| {
             let writers: Vec<EntryWriter> = serde_json::from_str(&text).unwrap_or_default();
             let by = writers.into_iter().filter_map(|entry| entry.by).rfind(|by| by != VERSION);

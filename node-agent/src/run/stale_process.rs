@@ -5,7 +5,7 @@
 //! its start time, so that a reused number is never mistaken for it.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -37,9 +37,7 @@ pub fn note(runtime_dir: &Path, name: &str, pid: u32) -> anyhow::Result<()> {
 /// Forgets it, once it has ended.
 pub fn forget(runtime_dir: &Path, name: &str) {
     let path = pid_file(runtime_dir, name);
-    if let Err(error) = fs::remove_file(&path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
+    if let Err(error) = durable_file::if_there(fs::remove_file(&path)) {
         warn!("cannot remove {}: {error}", path.display());
     }
 }

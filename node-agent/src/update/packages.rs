@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use weaver_diagnostics::package_update::dpkg::{self, Conffile};
 use weaver_diagnostics::package_update::plan::PackageVersion;
-use weaver_host::durable_file::{FlushError, flush, if_there};
+use weaver_host::durable_file::{FlushError, flush, found, if_there};
 
 use super::programs::ProgramSource;
 use crate::host_root::HostRoot;
@@ -231,10 +231,7 @@ async fn conffiles(
 
 /// With owner and mode; what is not there is left out.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let metadata = match fs::symlink_metadata(from) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        metadata => metadata?,
-    };
+    let Some(metadata) = found(fs::symlink_metadata(from))? else { return Ok(()) };
     if metadata.is_symlink() {
         symlink(fs::read_link(from)?, to)?;
     } else if metadata.is_dir() {

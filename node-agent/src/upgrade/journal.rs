@@ -5,7 +5,6 @@
 //! intended; a version does not act on a record that only another one understands. Failure: names that version.
 
 use std::fs;
-use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -101,10 +100,7 @@ pub fn last<R: Recorded>(directory: &Path) -> anyhow::Result<Option<R>> {
 }
 
 fn text(path: &Path) -> anyhow::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        text => text.map(Some).with_context(|| format!("cannot read {}", path.display())),
-    }
+    durable_file::found(fs::read_to_string(path)).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// A warning where an upgrade was interrupted and is not being finished, or where that is not known. A file that cannot
