@@ -144,7 +144,9 @@ pub trait RestoreTargets {
     /// The directory of the part, and the member's path below; `None` for one that is only read.
     fn target(&self, part: BackupRoot, below: &str) -> Option<(PathBuf, PathBuf)>;
     /// Whether members keep their owners.
-    fn keeps_owners(&self) -> bool;
+    fn keeps_owners(&self) -> bool {
+        false
+    }
 }
 
 /// Reads a backup to its end, writes its members to their targets, and checks all of it.

@@ -85,6 +85,16 @@ pub fn make_private(directory: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make {}", directory.display()))
 }
 
+/// The names in a directory.
+///
+/// # Errors
+/// It cannot be read.
+pub fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let what = || format!("cannot read {}", directory.display());
+    let entries = fs::read_dir(directory).with_context(what)?;
+    entries.map(|entry| Ok(entry.with_context(what)?.file_name().to_string_lossy().into_owned())).collect()
+}
+
 /// A directory that only root reads, gone with this.
 pub struct Scratch(pub PathBuf);
 
@@ -114,9 +124,5 @@ pub struct Nowhere;
 impl RestoreTargets for Nowhere {
     fn target(&self, _: BackupRoot, _: &str) -> Option<(PathBuf, PathBuf)> {
         None
-    }
-
-    fn keeps_owners(&self) -> bool {
-        false
     }
 }

@@ -41,8 +41,8 @@ use crate::k3s_version::version_of;
 use crate::node_lock::NodeLock;
 
 use archive::{ArchiveWriter, Hashing};
-pub use common::Refused;
 use common::{Nowhere, Scratch, counted, full, make_private};
+pub use common::{Refused, names};
 use datastore::DatastoreContents;
 use journal::ensure_whole;
 use members::BackupLayout;

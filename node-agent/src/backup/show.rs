@@ -25,10 +25,6 @@ impl RestoreTargets for OnlyDatastore {
         let is_it = DATASTORE.strip_prefix(part.prefix()) == Some(below);
         is_it.then(|| (self.0.clone(), PathBuf::from("state.db")))
     }
-
-    fn keeps_owners(&self) -> bool {
-        false
-    }
 }
 
 /// Checks all of a backup; returns its contents.

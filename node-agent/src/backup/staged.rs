@@ -51,10 +51,6 @@ impl RestoreTargets for PartsSeen {
         self.0.borrow_mut().insert(part);
         None
     }
-
-    fn keeps_owners(&self) -> bool {
-        false
-    }
 }
 
 /// A backup next to what is there.

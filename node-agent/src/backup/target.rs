@@ -16,7 +16,7 @@ pub use weaver_diagnostics::node_backup::target::{BackupTarget, DatastoreCopy, D
 use weaver_host::durable_file::if_there;
 
 use super::archive::Hashing;
-use super::common::counted;
+use super::common::{counted, names};
 use crate::facts::storage::space;
 use crate::fat_file::flush_file_system;
 
@@ -190,17 +190,6 @@ impl BackupFile {
 /// Whether it is on a file system of this type: the content of a tmpfs is lost when the power is off.
 fn is_of(directory: &Path, file_system: FsType) -> bool {
     statfs(directory).is_ok_and(|found| found.filesystem_type() == file_system)
-}
-
-/// The names in a directory.
-///
-/// # Errors
-/// It cannot be read.
-pub fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
-    let what = || format!("cannot read {}", directory.display());
-    let entries = fs::read_dir(directory).with_context(what)?;
-    let names = entries.map(|entry| Ok(entry.with_context(what)?.file_name().to_string_lossy().into_owned()));
-    names.collect()
 }
 
 /// Removes a file that was not finished.

@@ -83,7 +83,7 @@ impl BackupScene {
     }
 
     pub fn names(&self, path: &str) -> Vec<String> {
-        let mut names = target::names(&self.at(path)).unwrap();
+        let mut names = common::names(&self.at(path)).unwrap();
         names.sort();
         names
     }

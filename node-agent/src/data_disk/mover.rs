@@ -25,7 +25,7 @@ use weaver_host::durable_file::{self, flush_directory_of, if_there};
 
 use super::disks::Disks;
 use super::tree::{self, Tree};
-use crate::backup::Refused;
+use crate::backup::{Refused, names};
 use crate::backup::journal::ensure_whole;
 use crate::facts::mounts::Mounts;
 use crate::host_root::HostRoot;
@@ -185,12 +185,6 @@ impl Mover<'_> {
 
 fn refused(refusal: Option<UpgradeRefusal>) -> anyhow::Result<()> {
     refusal.map_or(Ok(()), |refusal| Err(Refused(vec![refusal]).into()))
-}
-
-fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
-    let what = || format!("cannot read {}", directory.display());
-    let entries = fs::read_dir(directory).with_context(what)?;
-    entries.map(|entry| Ok(entry.with_context(what)?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 /// Gives the copy its names; a name that it has already is left.
