@@ -164,7 +164,7 @@ impl PackageUpdate<'_> {
 
     async fn proves(&self, packages: &[PackageVersion]) -> anyhow::Result<()> {
         self.host.restart_agent(&self.record).await?;
-        self.host.prove(packages, &self.record).await
+        self.host.prove(packages, &self.record.units, self.record.names.as_deref()).await
     }
 
     fn note(&mut self, phase: UpgradePhase) -> anyhow::Result<()> {

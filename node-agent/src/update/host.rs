@@ -148,39 +148,44 @@ impl UpdateHost {
         Ok(self.systemctl.start(AGENT).await?)
     }
 
-    /// Waits until these packages are there and all runs that ran before.
+    /// Waits until these packages are there and all runs that ran before: these units, and k3s with these names.
     ///
     /// # Errors
     /// What is missing when the time is over.
-    pub async fn prove(&self, packages: &[PackageVersion], record: &UpdateRecord) -> anyhow::Result<()> {
+    pub async fn prove(
+        &self,
+        packages: &[PackageVersion],
+        ran: &[String],
+        names: Option<&[String]>,
+    ) -> anyhow::Result<()> {
         holds(self.wait, self.settle, async || {
             let installed = self.programs.installed().await.unwrap_or_default();
             let mut units = Vec::new();
-            for unit in &record.units {
+            for unit in ran {
                 let state = self.systemctl.state(unit).await;
                 let state = state.map_or_else(|error| cut(&error.to_string(), 200), |state| state.active);
                 units.push((unit.clone(), state));
             }
-            let has_agent = record.units.iter().any(|unit| unit == AGENT);
+            let has_agent = ran.iter().any(|unit| unit == AGENT);
             let reported = has_agent.then(|| self.report().exists());
             let mut missing = proof::missing(packages, &SeenPackages { installed, units, reported });
-            missing.extend(self.k3s_missing(record).await);
+            missing.extend(self.k3s_missing(names).await);
             missing
         })
         .await?;
         match &self.node {
             // Only with an operator and an API server that both ran before.
-            Some(node) if record.names.is_some() && record.units.iter().any(|unit| unit == OPERATOR) => {
+            Some(node) if names.is_some() && ran.iter().any(|unit| unit == OPERATOR) => {
                 node.prove_copy().await
             }
             _ => Ok(()),
         }
     }
 
-    async fn k3s_missing(&self, record: &UpdateRecord) -> Vec<String> {
-        let (Some(node), Some(names)) = (&self.node, &record.names) else { return Vec::new() };
+    async fn k3s_missing(&self, names: Option<&[String]>) -> Vec<String> {
+        let (Some(node), Some(names)) = (&self.node, names) else { return Vec::new() };
         let Ok(Some(unit)) = node.unit().await else { return vec!["k3s is not running".to_owned()] };
-        let wanted = WantedNode { role: unit.role, version: None, names: names.clone() };
+        let wanted = WantedNode { role: unit.role, version: None, names: names.to_vec() };
         k3s_missing(&wanted, &node.look(unit.role, Duration::ZERO).await)
     }
 

@@ -8,7 +8,6 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::kernel_trial::record::{KernelTrial, TrialPhase, TrialStep};
 use weaver_diagnostics::kernel_trial::refusals::also;
 use weaver_diagnostics::kernel_trial::trial_files::{TRYBOOT, names};
-use weaver_diagnostics::package_update::record::{UpdateRecord, UpgradePhase};
 use weaver_host::durable_file::if_there;
 
 use super::prepare::MODULES;
@@ -74,18 +73,7 @@ impl KernelUpdate<'_> {
         }
         let host = &self.update.host;
         say(&format!("Kernel {} runs on trial: verifying it for up to {} s", record.to, host.wait.as_secs()));
-        let before = UpdateRecord {
-            begun: record.begun.clone(),
-            from: Vec::new(),
-            to: Vec::new(),
-            units: record.units.clone(),
-            names: record.names.clone(),
-            one_way: false,
-            stopped: false,
-            by_timer: false,
-            phase: UpgradePhase::Forward,
-        };
-        let mut verified = host.prove(&[], &before).await;
+        let mut verified = host.prove(&[], &record.units, record.names.as_deref()).await;
         if verified.is_ok() {
             // An owner who chose another kernel meanwhile has it.
             verified = self.boot.selected((&record.from, &record.to)).map(drop);
