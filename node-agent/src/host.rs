@@ -51,29 +51,15 @@ pub struct Host {
 
 impl From<HostArgs> for Host {
     fn from(args: HostArgs) -> Self {
-        let wanted = args.wanted();
-        let HostArgs {
-            root,
-            k3s_config,
-            k3s_data_dir,
-            k3s_unit,
-            admin_kubeconfig,
-            api_address,
-            boot_dir,
-            cluster: _,
-            names: _,
-            docker_host: _,
-            probe_timeout: _,
-        } = args;
         Self {
-            root: HostRoot::new(root),
-            admin_kubeconfig,
-            boot_dir,
-            config: k3s_config,
-            data_dir: k3s_data_dir,
-            unit: k3s_unit,
-            api_address,
-            wanted,
+            wanted: args.wanted(),
+            root: HostRoot::new(args.root),
+            admin_kubeconfig: args.admin_kubeconfig,
+            boot_dir: args.boot_dir,
+            config: args.k3s_config,
+            data_dir: args.k3s_data_dir,
+            unit: args.k3s_unit,
+            api_address: args.api_address,
             k3d: Arc::default(),
         }
     }
