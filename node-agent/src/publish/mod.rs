@@ -38,7 +38,8 @@ use crate::{clock_wait, host_root::HostRoot, node_report};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The banner's file in the directory of issue(5); its number determines its position among others.
 const BANNER: &str = "/run/issue.d/50-weaver.issue";
-/// Watched by every getty that waits.
+/// A getty reads the banner when its prompt starts, and again only when this file is touched, as `agetty --reload`
+/// does: it watches for changes of the file's times or content, not for its closing. Where it is absent, none waits.
 const AGETTY_RELOAD: &str = "/run/agetty.reload";
 /// There where this host can show a page to browsers.
 const PAGE_SOCKET: &str = "/usr/lib/systemd/system/weaver-page.socket";
@@ -162,7 +163,7 @@ impl Publisher {
             announce(&self.root, announcer.wanted(&self.root, page, self.is_seen()))
         });
         if matches!(banner, Ok(true)) {
-            show_banner(&self.root.real(AGETTY_RELOAD));
+            touch(&self.root.real(AGETTY_RELOAD));
         }
         report.and(text).and(banner).and(browser).and(announced)
     }
@@ -202,10 +203,9 @@ fn replace_changed(path: &Path, content: &[u8], mode: u32) -> Result<bool, Publi
     Ok(true)
 }
 
-/// A getty reads the banner when its prompt starts, and again only when this file is touched, as `agetty --reload`
-/// does: it watches for changes of the file's times or content, not for its closing. Where it is absent, none waits.
-fn show_banner(reload: &Path) {
-    let _ = File::options().write(true).open(reload).and_then(|file| file.set_modified(SystemTime::now()));
+/// Gives a file the present time, where it is there.
+pub fn touch(path: &Path) {
+    let _ = File::options().write(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), PublishError> {

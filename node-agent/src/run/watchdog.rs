@@ -4,11 +4,7 @@
 //! that hangs is restarted by systemd; a bad finding, or an API server that does not answer, is no hang. The file of
 //! the state is touched with each sign of life, so that the card's page can detect that the agent has ended.
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::{path::PathBuf, time::Duration};
 
 use sd_notify::NotifyState;
 use tokio::{
@@ -17,6 +13,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
+
+use crate::publish::touch;
 
 /// When the keeper was last seen at work.
 #[derive(Debug, Clone)]
@@ -48,6 +46,7 @@ pub async fn tell(
         heartbeat.0.subscribe().wait_for(Option::is_some).await?;
         said(NotifyState::Ready);
         let fed = || {
+            // Without the file, the host shows no page. It is in memory, so nothing waits for a disk.
             touch(&state_file);
             said(NotifyState::Watchdog);
         };
@@ -58,12 +57,6 @@ pub async fn tell(
         ended = work => ended,
         () = stop.cancelled() => Ok(()),
     }
-}
-
-/// Without the file, the host shows no page. It is in memory, so nothing waits for a disk.
-fn touch(state_file: &Path) {
-    let _ =
-        File::options().write(true).open(state_file).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
 async fn feed(heartbeat: &KeeperHeartbeat, bound: Duration, limit: Option<Duration>, mut fed: impl FnMut()) {
