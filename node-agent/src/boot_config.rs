@@ -109,9 +109,7 @@ impl BootOutcome {
         self.failed = true;
         false
     }
-}
 
-impl BootOutcome {
     /// One that was interrupted and could not be completed keeps k3s from starting: preflight finds it.
     fn note_restore(&mut self, restored: anyhow::Result<Option<RestoreRecord>>) {
         match restored {

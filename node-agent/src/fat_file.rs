@@ -53,7 +53,7 @@ fn fill_holes(path: &Path, order: impl Fn(&Path) -> io::Result<Vec<PathBuf>>) ->
     let directory = path.parent().unwrap_or(Path::new("/"));
     // The remains of a killed writer may be in a hole and are removed by the next write anyway: removed here, the hole
     // counts.
-    remove(&durable_file_next_to(path))?;
+    if_there(fs::remove_file(durable_file_next_to(path)))?;
     for number in 0..HOLES {
         let filler = filler(path, number);
         match OpenOptions::new().write(true).create_new(true).open(&filler) {
@@ -64,7 +64,7 @@ fn fill_holes(path: &Path, order: impl Fn(&Path) -> io::Result<Vec<PathBuf>>) ->
         let order = order(directory)?;
         let place = |of: &Path| order.iter().position(|name| name == of);
         if place(path) < place(&filler) {
-            return remove(&filler);
+            return if_there(fs::remove_file(&filler));
         }
     }
     Ok(())
@@ -82,10 +82,6 @@ fn durable_file_next_to(path: &Path) -> PathBuf {
 /// As long as the `.new`, so that it occupies as many entries of the directory.
 fn filler(path: &Path, number: usize) -> PathBuf {
     path.with_added_extension(format!("g{number:02}"))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    if_there(fs::remove_file(path))
 }
 
 #[cfg(test)]
