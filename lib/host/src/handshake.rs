@@ -27,6 +27,8 @@ use tokio_rustls::TlsConnector;
 use weaver_diagnostics::serving::{HandshakeOutcome, Silence};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
+use crate::key_pair::address;
+
 /// Longest time for one connection and handshake.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 /// The same at a second look, for a server that is only slow: a Pi that pulls images takes ten and more.
@@ -340,10 +342,7 @@ fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
     let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
     let name = |name: &GeneralName<'_>| match name {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
-            .map(|v4| IpAddr::from(v4).to_string())
-            .or_else(|_| <[u8; 16]>::try_from(*bytes).map(|v6| IpAddr::from(v6).to_string()))
-            .ok(),
+        GeneralName::IPAddress(bytes) => address(bytes).map(|address| address.to_string()),
         _ => None,
     };
     names.value.general_names.iter().filter_map(name).collect()

@@ -150,7 +150,8 @@ fn read(certificate: &CertificateDer<'_>) -> Option<(BTreeSet<String>, Timestamp
     Some((names.collect(), expires, parsed.is_ca()))
 }
 
-fn address(bytes: &[u8]) -> Option<IpAddr> {
+/// An address as a certificate has it.
+pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
