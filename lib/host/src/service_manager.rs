@@ -31,7 +31,8 @@ pub async fn feed_watchdog(is_alive: impl Fn() -> bool) {
     .await;
 }
 
-async fn feed(limit: Option<Duration>, mut fed: impl FnMut()) {
+/// Calls `fed` at half of the time that systemd gives, if it gives any. Never ends.
+pub async fn feed(limit: Option<Duration>, mut fed: impl FnMut()) {
     let half = limit.map(|limit| limit / 2).filter(|half| !half.is_zero());
     let Some(half) = half else { return std::future::pending().await };
     let mut ticks = interval(half);

@@ -7,12 +7,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use sd_notify::NotifyState;
-use tokio::{
-    sync::watch,
-    time::{Instant, MissedTickBehavior, interval},
-};
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
+use weaver_host::service_manager;
 
 use crate::publish::touch;
 
@@ -60,13 +58,8 @@ pub async fn tell(
 }
 
 async fn feed(heartbeat: &KeeperHeartbeat, bound: Duration, limit: Option<Duration>, mut fed: impl FnMut()) {
-    let half = limit.map(|limit| limit / 2).filter(|half| !half.is_zero());
-    let Some(half) = half else { return std::future::pending().await };
-    let mut ticks = interval(half);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut was_alive = true;
-    loop {
-        ticks.tick().await;
+    service_manager::feed(limit, || {
         let is_alive = heartbeat.0.borrow().is_some_and(|last| last.elapsed() <= bound);
         if is_alive {
             fed();
@@ -74,7 +67,8 @@ async fn feed(heartbeat: &KeeperHeartbeat, bound: Duration, limit: Option<Durati
             warn!("no check has started for more than {} s: watchdog notifications stopped", bound.as_secs());
         }
         was_alive = is_alive;
-    }
+    })
+    .await;
 }
 
 #[cfg(test)]
