@@ -223,28 +223,30 @@ fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), MissingPar
     Err(MissingPart { is_asked: true, ..MissingPart::at(Some(user), why) })
 }
 
+/// The entry of a list by its name.
+pub(crate) fn entry<'a>(root: &'a YamlNode, list: &str, name: &str) -> Option<&'a YamlNode> {
+    root.get(list)?.items().iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
+}
+
 /// Cluster and user of the context, each with the name of its entry.
 pub(crate) fn in_force<'a>(
     root: &'a YamlNode,
     context: Option<&str>,
 ) -> Result<[(&'a str, &'a YamlNode); 2], MissingPart<'a>> {
-    let entry = |list: &str, name: &str| {
-        root.get(list)?.items().iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
-    };
     let named = |name: &str, what: &str| format!("{what} `{name}` is not in it");
 
     let current = root.get("current-context");
     let Some(name) = context.or_else(|| current?.as_str()).filter(|name| !name.is_empty()) else {
         return Err(MissingPart::at(None, "it has no current-context"));
     };
-    let Some(context) = entry("contexts", name).and_then(|entry| entry.get("context")) else {
+    let Some(context) = entry(root, "contexts", name).and_then(|entry| entry.get("context")) else {
         return Err(MissingPart::at(current.filter(|_| context.is_none()), named(name, "context")));
     };
     let part = |key: &str, list: &str| {
         let Some((node, name)) = context.get(key).and_then(|node| Some((node, node.as_str()?))) else {
             return Err(MissingPart::at(Some(context), format!("the context names no {key}")));
         };
-        let body = entry(list, name).and_then(|entry| entry.get(key));
+        let body = entry(root, list, name).and_then(|entry| entry.get(key));
         body.map(|body| (name, body)).ok_or_else(|| MissingPart::at(Some(node), named(name, key)))
     };
     Ok([part("cluster", "clusters")?, part("user", "users")?])

@@ -3,6 +3,7 @@
 //! As client-go's `clientcmd` validates it, of kubectl 1.24 and newer. Keys and tokens are never repeated.
 
 use crate::finding::{Code, Finding, Place, Remedy};
+use crate::kubeconfig::entry;
 use crate::text_file::TextFile;
 use crate::yaml_node::{self, YamlNode, YamlValue};
 
@@ -19,13 +20,9 @@ pub fn refused(file: &TextFile, context: Option<&str>) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let mut found = RefusedLint { file, findings: Vec::new() };
     found.names(&root);
-    let entry = |list: &str, name: &str| {
-        let items = root.get(list)?.items();
-        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
-    };
     let name = context.or_else(|| root.get("current-context")?.as_str());
-    let context = name.and_then(|name| entry("contexts", name)?.get("context"));
-    let part = |list: &str, of: &str| entry(list, context?.get(of)?.as_str()?)?.get(of);
+    let context = name.and_then(|name| entry(&root, "contexts", name)?.get("context"));
+    let part = |list: &str, of: &str| entry(&root, list, context?.get(of)?.as_str()?)?.get(of);
     let (cluster, user) = (part("clusters", "cluster"), part("users", "user"));
     for body in [cluster, user].into_iter().flatten() {
         found.both(body);

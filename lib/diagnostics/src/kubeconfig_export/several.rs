@@ -5,7 +5,7 @@
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     finding_text::cut,
-    kubeconfig::{shown_contexts, wrong_top},
+    kubeconfig::{entry, shown_contexts, wrong_top},
     shell::quoted,
     text_file::TextFile,
     yaml_node::{self, YamlNode},
@@ -76,10 +76,6 @@ pub fn in_force<'a>(
         .command("weaver kubeconfig lint one.yaml");
     let finding = Finding::new(Code::KubeconfigUnusable, what).milder(Severity::Unknown);
     Err(Box::new(finding.saw(Place::file(&file.path), "a context of several files").remedy(remedy)))
-}
-
-fn entry<'a>(root: &'a YamlNode, list: &str, name: &str) -> Option<&'a YamlNode> {
-    root.get(list)?.items().iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
 }
 
 /// With the contexts that are there.
