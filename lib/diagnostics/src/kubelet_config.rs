@@ -109,7 +109,7 @@ impl KubeletLint<'_> {
     fn finding(&self, at: &YamlNode, what: &str, remedy: &str) -> Finding {
         let place = Place::at(&self.file.path, at.line, at.column);
         let remedy = Remedy::new(format!("{remedy}, then restart k3s")).command(RESTART_K3S);
-        Finding::new(Code::KubeletConfigFault, format!("{place}: {what}")).saw(place, what).remedy(remedy)
+        Finding::at(Code::KubeletConfigFault, place, what).remedy(remedy)
     }
 
     /// The kubelet does not start with it.

@@ -104,10 +104,8 @@ impl RegistriesLint<'_> {
     }
 
     fn none_at(&mut self, place: Place, what: &str, remedy: &str) {
-        let message = format!("{place}: {what}");
         let remedy = Remedy::new(format!("{remedy}; k3s reads the file when it starts")).command(RESTART_K3S);
-        let finding = Finding::new(Code::RegistriesWithoutEffect, message);
-        self.findings.push(finding.saw(place, what).remedy(remedy));
+        self.findings.push(Finding::at(Code::RegistriesWithoutEffect, place, what).remedy(remedy));
     }
 
     /// A name that is repeated: k3s reads the last entry only.

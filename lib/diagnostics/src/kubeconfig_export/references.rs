@@ -72,8 +72,7 @@ pub fn missing(file: &TextFile, context: Option<&str>, here: &impl KubectlEnviro
 
 fn lost(place: Place, why: &str) -> Finding {
     let remedy = "correct the path, copy the file to it, or take a kubeconfig that contains its certificates";
-    Finding::new(Code::KubeconfigUnusable, format!("{place}: {why}"))
-        .saw(place, why)
+    Finding::at(Code::KubeconfigUnusable, place, why)
         .remedy(Remedy::new(remedy).command("weaver kubeconfig fetch USER@HOST"))
 }
 

@@ -25,8 +25,7 @@ fn utf16(file: &TextFile, code: Code) -> Option<Finding> {
         return None;
     }
     let what = "the file is saved as UTF-16, which cloud-init cannot read, so none of it is in force";
-    let place = Place::line(&file.path, 1);
-    let finding = Finding::new(code, format!("{place}: {what}")).saw(place, what);
+    let finding = Finding::at(code, Place::line(&file.path, 1), what);
     Some(finding.remedy(Remedy::new("save it as UTF-8, without a byte order mark (BOM)")))
 }
 

@@ -36,20 +36,19 @@ const ENDED: [(&str, &str); 6] = [
 
 /// What has no effect on the card, of the names in the directory of `weaver.toml`.
 pub fn lint(directory: &Path, names: &[String]) -> Vec<Finding> {
-    let found = |(foreign, system, remedy): &(&str, &str, &str)| {
+    let fault = |found: &str, what: String, remedy: String| {
         // FAT keeps the letters' case and does not regard it.
-        let name = names.iter().find(|name| name.eq_ignore_ascii_case(foreign))?;
+        let name = names.iter().find(|name| name.eq_ignore_ascii_case(found))?;
         let place = Place::file(directory.join(name).display().to_string());
+        Some(Finding::at(Code::UserDataFault, place, &what).remedy(Remedy::new(remedy)))
+    };
+    let found = |(foreign, system, remedy): &(&str, &str, &str)| {
         let what = format!("this file is for {system} and has no effect on this card");
-        let finding = Finding::new(Code::UserDataFault, format!("{place}: {what}"));
-        Some(finding.saw(place, what).remedy(Remedy::new(format!("{remedy}, and delete the file"))))
+        fault(foreign, what, format!("{remedy}, and delete the file"))
     };
     let ended = |(ended, read): &(&str, &str)| {
-        let name = names.iter().find(|name| name.eq_ignore_ascii_case(ended))?;
-        let place = Place::file(directory.join(name).display().to_string());
         let what = format!("no file of this name is read, only `{read}`");
-        let finding = Finding::new(Code::UserDataFault, format!("{place}: {what}"));
-        Some(finding.saw(place, what).remedy(Remedy::new(format!("rename it to {read}, without an ending"))))
+        fault(ended, what, format!("rename it to {read}, without an ending"))
     };
     FOREIGN.iter().filter_map(found).chain(ENDED.iter().filter_map(ended)).collect()
 }

@@ -24,9 +24,8 @@ pub fn lint(file: &TextFile, config: &Config) -> Vec<Finding> {
         Err(error) => {
             let place = Place { file: file.path.clone(), line: error.line, column: error.column };
             let what = format!("it is not YAML, so no network of this file is set up: {}", error.message);
-            let finding = Finding::new(Code::NetworkConfigFault, format!("{place}: {what}"));
             let remedy = Remedy::new(yaml_node::correction(&file.text, error.line));
-            return vec![finding.saw(place, what).remedy(remedy)];
+            return vec![Finding::at(Code::NetworkConfigFault, place, &what).remedy(remedy)];
         }
     };
     if matches!(root.value, YamlValue::Scalar(_) | YamlValue::List(_)) {

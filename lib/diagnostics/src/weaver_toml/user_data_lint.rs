@@ -152,8 +152,7 @@ struct UserDataLint<'a> {
 
 impl UserDataLint<'_> {
     fn fault(&mut self, place: Place, what: &str, remedy: &str) {
-        let finding = Finding::new(Code::UserDataFault, format!("{place}: {what}"));
-        self.findings.push(finding.saw(place, what).remedy(Remedy::new(remedy)));
+        self.findings.push(Finding::at(Code::UserDataFault, place, what).remedy(Remedy::new(remedy)));
     }
 
     fn at(&self, node: &YamlNode) -> Place {
