@@ -15,7 +15,6 @@ mod host_facts;
 mod host_files;
 mod images;
 mod manifests;
-mod pin;
 mod report_file;
 mod root_grown;
 pub(crate) mod settings_file;
@@ -52,15 +51,14 @@ use crate::{
     host_root::HostRoot,
     report,
 };
-use host_facts::CardFacts;
+use host_facts::{CardFacts, pin_path};
 use host_files::{HostFiles, SetError};
-use pin::pin_path;
 use settings_file::WeaverTomlRead;
 
 const LAST_GOOD: &str = "last-good.toml";
 /// The files of the state directory that a backup includes.
 #[cfg(test)]
-pub(crate) const REMEMBERED: [&str; 2] = [pin::NODE_NAME, LAST_GOOD];
+pub(crate) const REMEMBERED: [&str; 2] = [host_facts::NODE_NAME, LAST_GOOD];
 /// Files that are removed only after the file that k3s reads was written.
 const AFTER_K3S: [&str; 3] = [plan::AGENT_ROLE, plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE];
 

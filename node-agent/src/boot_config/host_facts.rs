@@ -1,7 +1,10 @@
 //! What the plan must know of the host: names, the user of user-data, the Wi-Fi
 //! of network-config and of the owner's netplan files, what an earlier run left.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use weaver_diagnostics::{
     finding::Finding,
@@ -27,11 +30,21 @@ use weaver_diagnostics::{
     yaml_node::SyntaxError,
 };
 
-use super::pin::pin_path;
 use crate::{facts::identity, host_root::HostRoot, k3s_files};
 
 /// Where netplan files of the owner's may lie: of two with one name the first counts.
 const NETPLAN_FILES: [&str; 2] = ["/etc/netplan", "/lib/netplan"];
+
+pub(super) const NODE_NAME: &str = "node-name";
+
+/// The file with the node's name. One for each role: a server that becomes a server again after it was an agent finds
+/// its node again.
+pub(super) fn pin_path(state_dir: &Path, role: &RoleSetting) -> PathBuf {
+    state_dir.join(match role {
+        RoleSetting::Server => NODE_NAME,
+        RoleSetting::Agent(_) => "agent-name",
+    })
+}
 
 pub(super) struct CardFacts {
     pub host: KnownHost,

@@ -23,13 +23,14 @@ use weaver_diagnostics::{
     yaml_node::first_document,
 };
 
-use super::{credentials::OperatorToken, manifests};
+use super::credentials::OperatorToken;
 use crate::{host_root::HostRoot, k3d::K3d};
 
 /// The owner of what the agent applies.
 pub const MANAGER: &str = "weaver-node-agent";
 const USER_AGENT: &str = concat!("weaver-node-agent/", env!("CARGO_PKG_VERSION"));
 const REQUEST: Duration = Duration::from_secs(15);
+const RBAC: &str = include_str!("../../../deploy/rbac/operator.yaml");
 
 /// The kubeconfig with which the agent connects to the cluster.
 #[derive(Debug, Clone)]
@@ -92,12 +93,21 @@ fn of_container(file: &TextFile, api: SocketAddr) -> Result<String, ExportError>
     Ok(SourceContext::read(file)?.of_k3d(api)?.to_yaml())
 }
 
+/// All objects that the agent applies next to the definitions, in their order. They are built in: what it installs is
+/// what it was built with.
+///
+/// # Errors
+/// A manifest does not parse; a test ensures that all do.
+fn manifests() -> anyhow::Result<Vec<DynamicObject>> {
+    serde_saphyr::from_multiple(RBAC).context("a built-in manifest")
+}
+
 /// Applies all manifests.
 ///
 /// # Errors
 /// The first object that the API server refuses, by kind and name.
 pub async fn apply_all(client: &Client) -> anyhow::Result<()> {
-    for object in &manifests::all()? {
+    for object in &manifests()? {
         apply(client, object).await?;
     }
     Ok(())
@@ -215,5 +225,18 @@ mod tests {
         {
             assert!(kept.contains(part), "{kept}");
         }
+    }
+
+    #[test]
+    fn the_built_in_manifests_parse_and_hold_what_minting_needs() {
+        let objects = manifests().unwrap();
+        let kinds: Vec<_> = objects.iter().map(|o| o.types.as_ref().unwrap().kind.as_str()).collect();
+        assert_eq!(kinds[0], "Namespace");
+        assert_eq!(objects[0].metadata.name.as_deref(), Some(weaver_api::OPERATOR_NAMESPACE));
+        let account = &objects[kinds.iter().position(|k| *k == "ServiceAccount").unwrap()];
+        assert_eq!(account.metadata.name.as_deref(), Some(weaver_api::OPERATOR_ACCOUNT));
+        assert_eq!(account.metadata.namespace.as_deref(), Some(weaver_api::OPERATOR_NAMESPACE));
+        // Only the installer writes definitions.
+        assert!(!kinds.contains(&"CustomResourceDefinition"));
     }
 }

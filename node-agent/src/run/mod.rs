@@ -17,7 +17,6 @@ mod k3d_units;
 mod k3s_log;
 mod keeper;
 mod kernel_log;
-mod manifests;
 pub mod metrics;
 mod node_labels;
 mod phase;
