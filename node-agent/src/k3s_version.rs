@@ -34,6 +34,7 @@ pub async fn version_of(program: &Path) -> Result<Version, String> {
     Version::of_output(&String::from_utf8_lossy(&output.stdout)).map_err(|why| short(&why))
 }
 
-fn short(why: &str) -> String {
+/// A reason as an error repeats it.
+pub fn short(why: &str) -> String {
     finding_text::cut(why, MAX_MESSAGE)
 }

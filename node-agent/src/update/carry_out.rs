@@ -9,7 +9,7 @@ use super::packages::{Packages, files};
 use super::programs::announce;
 use crate::upgrade::carry_out::Stop;
 use crate::upgrade::journal::Journal;
-use crate::upgrade::say::say;
+use crate::upgrade::say::{say, say_failure};
 
 /// An update with its record.
 pub struct PackageUpdate<'a> {
@@ -62,8 +62,8 @@ impl PackageUpdate<'_> {
         if let Err(error) = proven {
             say(&format!("Config Weaver {to} could not be verified: {error:#}"));
             // The timer reads it, also where nothing is restored.
-            if stopped && let Err(error) = self.note(self.record.phase) {
-                say(&format!("{error:#}"));
+            if stopped {
+                say_failure(self.note(self.record.phase));
             }
             return Ok(self.failed().await);
         }
@@ -98,9 +98,7 @@ impl PackageUpdate<'_> {
         let from = self.record.versions().0.to_owned();
         say(&format!("Going back to {from}"));
         // Without it the next run knows less; the rollback matters more.
-        if let Err(error) = self.note(UpgradePhase::Back) {
-            say(&format!("{error:#}"));
-        }
+        say_failure(self.note(UpgradePhase::Back));
         match self.host.programs.put_back(&files(&self.packages.back())).await {
             Ok(Ok(())) => self.prove_old().await,
             Ok(Err(refusal)) => self.stuck(&refusal.to_string()),
@@ -114,9 +112,7 @@ impl PackageUpdate<'_> {
         if let Err(error) = self.proves(&self.record.from).await {
             return self.stuck(&format!("{error:#}"));
         }
-        if let Err(error) = self.note(UpgradePhase::WentBack) {
-            say(&format!("{error:#}"));
-        }
+        say_failure(self.note(UpgradePhase::WentBack));
         self.packages.tidy();
         say(&format!("Config Weaver {from} is installed again and verified: {}", self.proven()));
         exit_code::ROLLED_BACK

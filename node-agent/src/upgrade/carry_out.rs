@@ -11,7 +11,7 @@ use weaver_diagnostics::k3s_upgrade::record::{K3sBuild, UpgradePhase, UpgradeRec
 use super::journal::Journal;
 use super::node::K3sNode;
 use super::program_files::sha256;
-use super::say::say;
+use super::say::{say, say_failure};
 
 /// An upgrade with its record.
 pub struct Upgrade<'a> {
@@ -52,9 +52,7 @@ impl Upgrade<'_> {
             return Ok(self.back(&BACK).await);
         }
         // Without it the next run proves it again; that it is proven is so all the same.
-        if let Err(error) = self.note(UpgradePhase::Done) {
-            say(&format!("{error:#}"));
-        }
+        say_failure(self.note(UpgradePhase::Done));
         say(&format!("k3s {} is installed and verified: {}", to.version, self.proven()));
         say(&format!("{} is kept: `sudo weaver node rollback`", from.version));
         Ok(exit_code::FINE)
@@ -65,17 +63,13 @@ impl Upgrade<'_> {
         let from = self.record.from.clone();
         say(&format!("Going back to {}", from.version));
         // Without it the next run knows less; the rollback matters more.
-        if let Err(error) = self.note(UpgradePhase::Back) {
-            say(&format!("{error:#}"));
-        }
+        say_failure(self.note(UpgradePhase::Back));
         for step in steps {
             if let Err(error) = self.act(*step, &from).await {
                 return self.stuck(*step, &error);
             }
         }
-        if let Err(error) = self.note(UpgradePhase::WentBack) {
-            say(&format!("{error:#}"));
-        }
+        say_failure(self.note(UpgradePhase::WentBack));
         say(&format!("k3s {} is in place again and verified: {}", from.version, self.proven()));
         exit_code::ROLLED_BACK
     }

@@ -11,7 +11,6 @@ use kube::{Api, Client};
 use nix::unistd::{AccessFlags, access};
 use tokio::time::{Instant, sleep, timeout};
 use weaver_diagnostics::finding::Severity;
-use weaver_diagnostics::finding_text;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::{FreeSpace, K3sUnit, UpgradeRefusal};
 use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, WantedNode};
@@ -27,14 +26,13 @@ use crate::checks::{self, CheckResult};
 use crate::copy_proof::{self, CopySeen};
 use crate::facts::storage::space;
 use crate::host::{Host, KUBELET};
+use crate::k3s_version::short;
 use crate::run::cluster::{self, ClusterAccess};
 use crate::systemctl::Systemctl;
 
 const POLL: Duration = Duration::from_millis(500);
 /// For one answer of the API server: one that is only busy is no reason to go back.
 const ANSWER: Duration = SECOND_LOOK;
-/// Characters of a reason.
-const MAX_MESSAGE: usize = 300;
 
 #[derive(Debug, Clone)]
 pub struct K3sNode {
@@ -256,10 +254,6 @@ async fn answer<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Str
     let answered = timeout(ANSWER, call).await;
     let answered = answered.map_err(|_| format!("no answer within {} s", ANSWER.as_secs()))?;
     answered.map_err(|error| short(&format!("{:#}", anyhow::Error::from(error))))
-}
-
-fn short(why: &str) -> String {
-    finding_text::cut(why, MAX_MESSAGE)
 }
 
 #[cfg(test)]

@@ -13,6 +13,13 @@ pub(crate) fn say(line: &str) {
     let _ = aside(|| writeln!(std::io::stdout(), "{}", clean_lines(line)));
 }
 
+/// Prints why a step failed that the work does without.
+pub(crate) fn say_failure(done: anyhow::Result<()>) {
+    if let Err(error) = done {
+        say(&format!("{error:#}"));
+    }
+}
+
 /// Prints the reasons against it; returns the exit code.
 pub(crate) fn refused(refusals: &[UpgradeRefusal]) -> u8 {
     for refusal in refusals {

@@ -16,7 +16,7 @@ use crate::systemctl::SystemctlError;
 use crate::update::packages::files;
 use crate::update::programs::announce;
 use crate::upgrade::carry_out::Stop;
-use crate::upgrade::say::say;
+use crate::upgrade::say::{say, say_failure};
 
 /// What Raspberry Pi's driver hands to the firmware: partition 0 is the usual one.
 const ON_TRIAL: &str = "0 tryboot";
@@ -81,9 +81,7 @@ impl KernelUpdate<'_> {
         if let Err(error) = verified {
             say(&format!("Kernel {} is refused: {error:#}", record.to));
             // Without it the next boot writes down another reason; that the old kernel starts matters more.
-            if let Err(error) = self.note_refused(&mut record, &format!("{error:#}")) {
-                say(&format!("{error:#}"));
-            }
+            say_failure(self.note_refused(&mut record, &format!("{error:#}")));
             return self.go_back(&record).await.map(Some);
         }
         self.keep(record).await
