@@ -247,11 +247,8 @@ fn not_packaged(part: &str) -> Option<ValueFault> {
         let wanted = "names of packaged components, and k3s knows none that is called so";
         return Some(passes(wanted, "[traefik]"));
     }
-    if let Some(meant) = misspelled(part) {
-        let wanted = format!("names of packaged components, and {part} is not one: is {meant} meant?");
-        return Some(passes(&wanted, &format!("[{meant}]")));
-    }
-    if let Some((_, meant)) = ALIASES.iter().find(|(alias, _)| *alias == part) {
+    let alias = || ALIASES.iter().find(|(alias, _)| *alias == part).map(|(_, meant)| *meant);
+    if let Some(meant) = misspelled(part).or_else(alias) {
         let wanted = format!("names of packaged components, and {part} is not one: is {meant} meant?");
         return Some(passes(&wanted, &format!("[{meant}]")));
     }
