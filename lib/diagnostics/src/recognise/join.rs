@@ -135,11 +135,9 @@ fn tunnel(line: &str) -> Option<&str> {
 }
 
 /// Rancher's agents say the same of Rancher.
-pub(super) fn other_tunnel(line: &str) -> Option<Details> {
-    line.contains("unknown authority").then(|| {
-        Details::message("what this node connects to has a certificate of another CA: the server was installed again, or another answers")
-            .hint()
-    })
+pub(super) fn other_tunnel(_: &str) -> Details {
+    Details::message("what this node connects to has a certificate of another CA: the server was installed again, or another answers")
+        .hint()
 }
 
 /// What is nothing while a server starts.

@@ -196,8 +196,8 @@ pub(super) fn rootless(_: &str) -> Details {
     of_k3s(Details::message("without root, nerdctl looks for a containerd of your own, which is not there"))
 }
 
-pub(super) fn only_root(line: &str) -> Option<Details> {
-    line.contains("/containerd/").then(|| of_k3s(Details::message("only root may speak with containerd")))
+pub(super) fn only_root(_: &str) -> Details {
+    of_k3s(Details::message("only root may speak with containerd"))
 }
 
 /// Docker's package of containerd turns this part off.
@@ -207,10 +207,8 @@ pub(super) fn no_cri(line: &str) -> Option<Details> {
     (!line.contains("/run/k3s/")).then(|| of_k3s(Details::message(what)))
 }
 
-pub(super) fn no_crictl_file(line: &str) -> Option<Details> {
-    line.contains("load config file").then(|| {
-        of_k3s(Details::message("crictl of k3s has no configuration: k3s never ran, or you are not root"))
-    })
+pub(super) fn no_crictl_file(_: &str) -> Details {
+    of_k3s(Details::message("crictl of k3s has no configuration: k3s never ran, or you are not root"))
 }
 
 /// The controller manager gives each node a part of `cluster-cidr`.
@@ -234,10 +232,8 @@ pub(super) fn no_range_of_k3s(_: &str) -> Details {
     .hint()
 }
 
-pub(super) fn bridge_address(line: &str) -> Option<Details> {
-    line.contains("\"cni0\"").then(|| {
-        Details::message(
-            "the bridge cni0 has the address of another range: the node joined again under another one",
-        )
-    })
+pub(super) fn bridge_address(_: &str) -> Details {
+    Details::message(
+        "the bridge cni0 has the address of another range: the node joined again under another one",
+    )
 }

@@ -4,12 +4,10 @@ use super::details::{Details, after, has_any, is_plain};
 use super::modules;
 
 /// A program for x86-64 that Docker Desktop or QEMU was to run.
-pub(super) fn emulated(line: &str) -> Option<Details> {
-    has_any(line, &["rosetta error: ", "qemu-x86_64"]).then(|| {
-        Details::message(
-            "a program in the image is built for x86-64, and the image has not the files that it needs here",
-        )
-    })
+pub(super) fn emulated(_: &str) -> Details {
+    Details::message(
+        "a program in the image is built for x86-64, and the image has not the files that it needs here",
+    )
 }
 
 /// minikube writes down what Docker says of itself, with the plugins of its client that do not run. A module of the

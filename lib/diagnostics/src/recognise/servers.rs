@@ -379,9 +379,8 @@ pub(super) fn unconfigured_provider(line: &str) -> Option<Details> {
     })
 }
 
-pub(super) fn listening_address(line: &str) -> Option<Details> {
-    line.contains("refused")
-        .then(|| Details::message("0.0.0.0 is an address to listen on, not to connect to"))
+pub(super) fn listening_address(_: &str) -> Details {
+    Details::message("0.0.0.0 is an address to listen on, not to connect to")
 }
 
 pub(super) fn this_machine(line: &str) -> Option<Details> {

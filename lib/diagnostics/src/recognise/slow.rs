@@ -82,9 +82,8 @@ pub(super) fn lock(line: &str) -> Option<Details> {
         .then(|| Details::message("the API server does not answer in time, and leases are being lost"))
 }
 
-pub(super) fn not_ready(line: &str) -> Option<Details> {
-    line.contains("exited: ")
-        .then(|| Details::message("k3s gave up because its API server was not ready in time"))
+pub(super) fn not_ready(_: &str) -> Details {
+    Details::message("k3s gave up because its API server was not ready in time")
 }
 
 /// A request that the API server traced because it took long: `(total time: 10006ms)`.

@@ -195,7 +195,7 @@ pub(super) const FIRST: &[(Code, &[Wording])] = &[
         says("token does not match the server "),
         judged("ca cert validation failed: ", join::other_server),
         judged("failed to get ca certs: ", join::other_server),
-        judged("failed to connect to proxy", join::other_tunnel),
+        tells("failed to connect to proxy", join::other_tunnel).with(&["unknown authority"]),
     ]),
     // TLS: first of registries, whose certificates are not k3s'.
     Code::RegistryCertificateUntrusted.printed_as(&[judged("x509: ", images::certificate)]),
@@ -320,7 +320,7 @@ pub(super) const CONNECTIONS: &[(Code, &[Wording])] = &[
         judged("://localhost/api", servers::unconfigured_provider),
     ]),
     Code::KubeconfigUnspecified.printed_as(&[
-        judged("0.0.0.0:", servers::listening_address),
+        tells("0.0.0.0:", servers::listening_address).with(&["refused"]),
         judged("the connection to the server 127.", servers::this_machine),
         judged("the connection to the server localhost:", servers::this_machine),
         judged("the connection to the server [::1]:", servers::this_machine),

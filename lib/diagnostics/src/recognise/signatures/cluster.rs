@@ -196,7 +196,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         repeated("transaction has already been committed or rolled back", 2, slow::locked_for_kine),
         says("etcdserver: leader changed"),
         says("etcdserver: request timed out"),
-        judged("not yet ready to handle request", slow::not_ready),
+        tells("not yet ready to handle request", slow::not_ready).with(&["exited: "]),
         repeated("error retrieving resource lock", 2, slow::lock),
         repeated("failed to update lock: put ", 2, slow::lock),
     ]),

@@ -14,7 +14,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         says("does not match the specified platform"),
         says("does not match the detected host platform"),
         says("does not match the expected platform"),
-        judged("ld-linux-x86-64.so.2", programs::emulated),
+        tells("ld-linux-x86-64.so.2", programs::emulated).with(&["rosetta error: ", "qemu-x86_64"]),
         judged("code=dumped, signal=ill", programs::k3s_of_another),
         judged("code=dumped, status=4/ill", programs::k3s_of_another),
         judged("illegal instruction", programs::instruction),

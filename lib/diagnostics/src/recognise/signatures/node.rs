@@ -71,11 +71,11 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         judged("panic: invalid page type: ", bolt::of_containerd),
     ]),
     Code::RuntimeEndpointWrong.printed_as(&[
-        judged("containerd.sock: connect: permission denied", node::only_root),
+        tells("containerd.sock: connect: permission denied", node::only_root).with(&["/containerd/"]),
         judged(".sock: connect: no such file or directory", node::no_endpoint),
         judged("v1 runtime api is not implemented for endpoint", node::no_cri),
         says("unknown service runtime.v1alpha2.runtimeservice"),
-        judged("crictl.yaml: no such file or directory", node::no_crictl_file),
+        tells("crictl.yaml: no such file or directory", node::no_crictl_file).with(&["load config file"]),
         judged("make sure you are running as root and the endpoint has been started", node::no_answer_at),
         judged("error while dialing: dial unix:///", node::no_answer_at),
         judged("cannot access containerd socket \"", node::no_answer_at),
@@ -94,7 +94,7 @@ pub(super) const ALL: &[(Code, &[Wording])] = &[
         insistent(":10250/stats/summary", 3, kubelets::not_scraped),
     ]),
     Code::PodAddressesStuck.printed_as(&[
-        judged("already has an ip address different from ", node::bridge_address),
+        tells("already has an ip address different from ", node::bridge_address).with(&["\"cni0\""]),
         says("no ip addresses available in range set"),
     ]),
     Code::PodNetworkMissing.printed_as(&[
