@@ -106,8 +106,8 @@ fn text(node: Option<&YamlNode>) -> &str {
 
 fn class(ingress: &YamlNode) -> Option<&str> {
     let annotations = ingress.get("metadata").and_then(|metadata| metadata.get("annotations"));
-    let by_annotation = annotations.and_then(|all| all.get(CLASS)).and_then(YamlNode::as_str);
-    by_annotation.or_else(|| ingress.get("spec")?.get("ingressClassName")?.as_str())
+    let by_annotation = annotations.and_then(|all| all.text(CLASS));
+    by_annotation.or_else(|| ingress.get("spec")?.text("ingressClassName"))
 }
 
 fn of_ingress(path: &str, first_line: u64, object: &YamlNode) -> Vec<Finding> {

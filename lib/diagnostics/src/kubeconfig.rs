@@ -90,9 +90,8 @@ pub(crate) fn shown_contexts(names: &[&str]) -> String {
 
 /// What to use where the context in force is not in the file.
 fn other_context(file: &TextFile, root: &YamlNode, context: Option<&str>) -> Option<Remedy> {
-    let names =
-        || root.get("contexts").map_or(&[][..], YamlNode::items).iter().filter_map(|item| item.get("name"));
-    let asked = context.or_else(|| root.get("current-context")?.as_str()).unwrap_or_default();
+    let names = || root.list("contexts").iter().filter_map(|item| item.get("name"));
+    let asked = context.or_else(|| root.text("current-context")).unwrap_or_default();
     let is_usable = |name: &&str| is_entry_name(name) && in_force(root, Some(*name)).is_ok();
     let usable: Vec<&str> = names().filter_map(YamlNode::as_str).filter(is_usable).collect();
     if usable.is_empty() || names().any(|name| name.as_str() == Some(asked)) {
@@ -225,7 +224,7 @@ fn whole<'a>(root: &'a YamlNode, context: Option<&str>) -> Result<(), MissingPar
 
 /// The entry of a list by its name.
 pub(crate) fn entry<'a>(root: &'a YamlNode, list: &str, name: &str) -> Option<&'a YamlNode> {
-    root.get(list)?.items().iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
+    root.get(list)?.items().iter().find(|item| item.text("name") == Some(name))
 }
 
 /// Cluster and user of the context, each with the name of its entry.

@@ -162,7 +162,7 @@ impl RegistriesLint<'_> {
                 self.none(key, &what, "correct the regular expression, in the syntax of Go");
             }
         }
-        for node in body.get("endpoint").map_or(&[][..], YamlNode::items) {
+        for node in body.list("endpoint") {
             let Some(url) = node.as_str() else { continue };
             if let Some((what, remedy)) = endpoint::fault(url) {
                 self.none(node, what, &remedy);

@@ -171,6 +171,16 @@ impl YamlNode {
         }
     }
 
+    /// The text of a key.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_str()
+    }
+
+    /// The items of the list of a key; none where there is no such list.
+    pub fn list(&self, key: &str) -> &[Self] {
+        self.get(key).map_or(&[], Self::items)
+    }
+
     /// The keys and values of a mapping; none where this is none.
     pub fn entries(&self) -> &[(Self, Self)] {
         match &self.value {
@@ -329,7 +339,7 @@ mod tests {
             ("a: ---x\n", Some("---x")),
         ] {
             let root = parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-            assert_eq!(root.get("a").and_then(YamlNode::as_str), want, "{text:?}");
+            assert_eq!(root.text("a"), want, "{text:?}");
         }
     }
 

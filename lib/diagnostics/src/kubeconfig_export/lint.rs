@@ -60,9 +60,9 @@ pub fn on_the_pi() -> Remedy {
 /// Whether kubectl takes https for an address without a scheme.
 fn has_tls(cluster: &YamlNode, user: &YamlNode) -> bool {
     let has = |body: &YamlNode, keys: &[&str]| {
-        keys.iter().any(|key| body.get(key).and_then(YamlNode::as_str).is_some_and(|text| !text.is_empty()))
+        keys.iter().any(|key| body.text(key).is_some_and(|text| !text.is_empty()))
     };
-    let is_insecure = cluster.get("insecure-skip-tls-verify").and_then(YamlNode::as_str) == Some("true");
+    let is_insecure = cluster.text("insecure-skip-tls-verify") == Some("true");
     is_insecure
         || has(cluster, &["certificate-authority-data", "certificate-authority"])
         || has(user, &["client-certificate-data", "client-certificate"])

@@ -81,7 +81,7 @@ pub fn repeated(file: &TextFile) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let mut findings = Vec::new();
     for list in ["clusters", "users", "contexts"] {
-        let items = root.get(list).map_or(&[][..], YamlNode::items);
+        let items = root.list(list);
         let names: Vec<&YamlNode> = items.iter().filter_map(|item| item.get("name")).collect();
         for (index, node) in names.iter().enumerate() {
             if names[..index].iter().any(|earlier| earlier.as_str() == node.as_str()) {

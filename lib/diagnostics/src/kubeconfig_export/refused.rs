@@ -20,9 +20,9 @@ pub fn refused(file: &TextFile, context: Option<&str>) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let mut found = RefusedLint { file, findings: Vec::new() };
     found.names(&root);
-    let name = context.or_else(|| root.get("current-context")?.as_str());
+    let name = context.or_else(|| root.text("current-context"));
     let context = name.and_then(|name| entry(&root, "contexts", name)?.get("context"));
-    let part = |list: &str, of: &str| entry(&root, list, context?.get(of)?.as_str()?)?.get(of);
+    let part = |list: &str, of: &str| entry(&root, list, context?.text(of)?)?.get(of);
     let (cluster, user) = (part("clusters", "cluster"), part("users", "user"));
     for body in [cluster, user].into_iter().flatten() {
         found.both(body);
@@ -54,7 +54,7 @@ impl RefusedLint<'_> {
     /// A name that YAML reads as a number or a boolean is no name to kubectl.
     fn names(&mut self, root: &YamlNode) {
         let lists = ["clusters", "users", "contexts"].iter();
-        let items = lists.flat_map(|list| root.get(list).map_or(&[][..], YamlNode::items));
+        let items = lists.flat_map(|list| root.list(list));
         let names: Vec<_> =
             items.filter_map(|item| item.get("name")).chain(root.get("current-context")).collect();
         for node in names {
@@ -116,12 +116,12 @@ impl RefusedLint<'_> {
     }
 
     fn exec(&mut self, exec: &YamlNode) {
-        if exec.get("command").and_then(YamlNode::as_str).unwrap_or_default().is_empty() {
+        if exec.text("command").unwrap_or_default().is_empty() {
             let what = "exec has no command, and kubectl refuses it";
             self.fault(exec, what, "write the program that gives the token: `command: PROGRAM`");
         }
-        for entry in exec.get("env").map_or(&[][..], YamlNode::items) {
-            if entry.get("name").and_then(YamlNode::as_str).unwrap_or_default().is_empty() {
+        for entry in exec.list("env") {
+            if entry.text("name").unwrap_or_default().is_empty() {
                 let what = "a variable below env has no name, and kubectl refuses it";
                 self.fault(entry, what, "write `name:` and `value:` for each");
             }
@@ -164,7 +164,7 @@ impl RefusedLint<'_> {
             );
         }
         if let Some(provider) = user.get("auth-provider") {
-            let name = provider.get("name").and_then(YamlNode::as_str).unwrap_or_default();
+            let name = provider.text("name").unwrap_or_default();
             let plugin = match name {
                 "gcp" => "gke-gcloud-auth-plugin",
                 "azure" => "kubelogin",
@@ -179,11 +179,11 @@ impl RefusedLint<'_> {
         }
         let Some(exec) = user.get("exec").filter(|exec| exec.value != YamlValue::Null) else { return };
         self.exec(exec);
-        let version = exec.get("apiVersion").and_then(YamlNode::as_str).unwrap_or_default();
+        let version = exec.text("apiVersion").unwrap_or_default();
         match version.strip_prefix("client.authentication.k8s.io/") {
             Some("v1beta1") => {}
             Some("v1") => {
-                if exec.get("interactiveMode").and_then(YamlNode::as_str).is_none_or(str::is_empty) {
+                if exec.text("interactiveMode").is_none_or(str::is_empty) {
                     let what = "exec of version v1 has no interactiveMode, and kubectl refuses it";
                     self.fault(exec, what, "write `interactiveMode: IfAvailable` below exec");
                 }

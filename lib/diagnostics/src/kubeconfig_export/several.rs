@@ -54,7 +54,7 @@ pub fn in_force<'a>(
         return Err(Box::new(other(finding.saw(place, "no such context"), &roots, context)));
     };
     let part = |key: &str, list: &str| {
-        let name = body.get("context")?.get(key)?.as_str()?;
+        let name = body.get("context")?.text(key)?;
         find(list, name).map(|(file, _)| file)
     };
     // What is in no file is reported where the context is.
@@ -80,8 +80,8 @@ pub fn in_force<'a>(
 
 /// With the contexts that are there.
 fn other(finding: Finding, roots: &[(&TextFile, YamlNode)], context: Option<&str>) -> Finding {
-    let items = roots.iter().flat_map(|(_, root)| root.get("contexts").map_or(&[][..], YamlNode::items));
-    let names: Vec<&str> = items.filter_map(|item| item.get("name")?.as_str()).collect();
+    let items = roots.iter().flat_map(|(_, root)| root.list("contexts"));
+    let names: Vec<&str> = items.filter_map(|item| item.text("name")).collect();
     if names.is_empty() {
         return finding.remedy(super::lint::on_the_pi());
     }

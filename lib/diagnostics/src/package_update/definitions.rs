@@ -16,14 +16,12 @@ impl StoredDefinition {
     /// The definition in a file; `None` where it is none.
     pub fn of(text: &str) -> Option<Self> {
         let document = yaml_node::parse(text).ok()?;
-        let name = document.get("metadata")?.get("name")?.as_str()?.to_owned();
+        let name = document.get("metadata")?.text("name")?.to_owned();
         let yaml_node::YamlValue::List(listed) = &document.get("spec")?.get("versions")?.value else {
             return None;
         };
-        let name_of = |version: &yaml_node::YamlNode| Some(version.get("name")?.as_str()?.to_owned());
-        let is_stored = |version: &&yaml_node::YamlNode| {
-            version.get("storage").and_then(|it| it.as_str()) == Some("true")
-        };
+        let name_of = |version: &yaml_node::YamlNode| Some(version.text("name")?.to_owned());
+        let is_stored = |version: &&yaml_node::YamlNode| version.text("storage") == Some("true");
         let stored = listed.iter().find(is_stored).and_then(name_of)?;
         Some(Self { name, versions: listed.iter().filter_map(name_of).collect(), stored })
     }

@@ -66,7 +66,7 @@ impl Configured {
         let endpoints: Vec<Endpoint> = urls.iter().filter_map(|url| endpoint(url.as_str()?)).collect();
         let config = of("configs", registry).or_else(|| of("configs", "*"));
         let field = |section: &str, name: &str| {
-            let value = config.and_then(|config| config.get(section)?.get(name)?.as_str());
+            let value = config.and_then(|config| config.get(section)?.text(name));
             value.filter(|value| !value.is_empty()).map(str::to_owned)
         };
         let password = field("auth", "username").zip(field("auth", "password"));

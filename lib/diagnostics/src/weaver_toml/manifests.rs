@@ -173,7 +173,7 @@ fn object(node: &YamlNode) -> Result<(), (u64, String)> {
             return Err((node.line, format!("the object has no {field}")));
         }
     }
-    if node.get("kind").and_then(YamlNode::as_str).is_some_and(|kind| kind.ends_with("List"))
+    if node.text("kind").is_some_and(|kind| kind.ends_with("List"))
         && let Some(items) = node.get("items")
     {
         return items.items().iter().try_for_each(object);

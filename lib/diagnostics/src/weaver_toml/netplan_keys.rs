@@ -82,7 +82,7 @@ pub(super) fn faults<'n>(
             found.types(name, body);
             found.addresses(body);
             found.routes(body);
-            for route in body.get("routes").map_or(&[][..], YamlNode::items) {
+            for route in body.list("routes") {
                 found.below(&ROUTE, route);
             }
             if let Some(servers) = body.get("nameservers") {
@@ -98,7 +98,7 @@ pub(super) fn faults<'n>(
 
 impl<'n> KeyFaults<'n> {
     fn top(&mut self, network: &'n YamlNode) {
-        let version = network.get("version").and_then(YamlNode::as_str);
+        let version = network.text("version");
         let mut kind = network.entries().iter().map(|(key, _)| key);
         let kind = kind.find(|key| key.as_str().is_some_and(|key| KINDS.contains(&key)));
         if let (Some("1"), Some(key)) = (version, kind) {
@@ -196,7 +196,7 @@ impl<'n> KeyFaults<'n> {
     /// Routers and servers of names that are no addresses.
     fn addresses(&mut self, body: &'n YamlNode) {
         let gateways = ["gateway4", "gateway6"].iter().filter_map(|key| body.get(key));
-        let routes = body.get("routes").map_or(&[][..], YamlNode::items);
+        let routes = body.list("routes");
         let vias = routes.iter().filter_map(|route| route.get("via"));
         let servers = body.get("nameservers").and_then(|servers| servers.get("addresses"));
         let servers = servers.map_or(&[][..], YamlNode::items);
@@ -223,7 +223,7 @@ impl<'n> KeyFaults<'n> {
             vias.extend(via.map(|via| (node, via)));
             defaults.extend(via.map(|via: IpAddr| (node, via.is_ipv4())));
         }
-        for route in body.get("routes").map_or(&[][..], YamlNode::items) {
+        for route in body.list("routes") {
             let via = route.get("via");
             if via.is_some() && route.get("to").is_none() && !route.entries().is_empty() {
                 let what = "a route has no `to`, and netplan refuses the file";
@@ -231,10 +231,10 @@ impl<'n> KeyFaults<'n> {
             }
             let address = via.and_then(|via| via.as_str()?.parse::<IpAddr>().ok());
             let Some((via, address)) = via.zip(address) else { continue };
-            if route.get("on-link").is_none_or(|node| node.as_str() != Some("true")) {
+            if route.text("on-link") != Some("true") {
                 vias.push((via, address));
             }
-            let to = route.get("to").and_then(YamlNode::as_str);
+            let to = route.text("to");
             if matches!(to, Some("default" | "0.0.0.0/0" | "::/0"))
                 && route.get("metric").is_none()
                 && route.get("table").is_none()
@@ -251,8 +251,7 @@ impl<'n> KeyFaults<'n> {
             }
         }
         let networks: Vec<(IpAddr, u32)> = body
-            .get("addresses")
-            .map_or(&[][..], YamlNode::items)
+            .list("addresses")
             .iter()
             .filter_map(|node| {
                 let (address, prefix) = node.as_str()?.split_once('/')?;

@@ -107,7 +107,7 @@ impl NetworkLint<'_> {
         routes: &mut Vec<(&'n str, &'n YamlNode)>,
         addresses: &mut Vec<(&'n str, &'n str)>,
     ) {
-        for node in body.get("addresses").map_or(&[][..], YamlNode::items) {
+        for node in body.list("addresses") {
             let Some(text) = node.as_str() else { continue };
             let (address, prefix) = text.split_once('/').unwrap_or((text, ""));
             match address.parse::<IpAddr>() {
@@ -136,7 +136,7 @@ impl NetworkLint<'_> {
             }
         }
         let default = |route: &&YamlNode| {
-            let to = route.get("to").and_then(YamlNode::as_str);
+            let to = route.text("to");
             matches!(to, Some("default" | "0.0.0.0/0")) && route.get("metric").is_none()
         };
         let route = body.get("routes").and_then(|routes| routes.items().iter().find(default));

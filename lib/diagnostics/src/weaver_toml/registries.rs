@@ -231,8 +231,8 @@ insecure_skip_verify = false
             Some("mirror/$1")
         );
         let tls = root.get("configs").unwrap().get("registry.lan:5000").unwrap().get("tls").unwrap();
-        assert_eq!(tls.get("ca_file").and_then(YamlNode::as_str), Some("/etc/ssl/registry.crt"));
-        assert_eq!(tls.get("insecure_skip_verify").and_then(YamlNode::as_str), Some("false"));
+        assert_eq!(tls.text("ca_file"), Some("/etc/ssl/registry.crt"));
+        assert_eq!(tls.text("insecure_skip_verify"), Some("false"));
         assert!(root.get("mirrors").unwrap().get("*").is_some());
     }
 

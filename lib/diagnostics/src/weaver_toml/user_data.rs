@@ -41,7 +41,7 @@ pub fn read(file: &TextFile) -> Result<UserData, SyntaxError> {
         Some((label.to_ascii_lowercase(), place(node)))
     });
     let manages_hosts = root.get("manage_etc_hosts").filter(|node| node.as_str() != Some("false")).map(place);
-    let packages = root.get("packages").map_or(&[][..], YamlNode::items).iter().filter_map(|node| {
+    let packages = root.list("packages").iter().filter_map(|node| {
         // A list is a name and a version.
         let name = node.as_str().or_else(|| node.items().first()?.as_str())?;
         Some((name.to_owned(), place(node)))
@@ -51,7 +51,7 @@ pub fn read(file: &TextFile) -> Result<UserData, SyntaxError> {
 }
 
 fn user(root: &YamlNode) -> Option<String> {
-    let users = root.get("users").map_or(&[][..], YamlNode::items).iter().filter_map(|node| node.get("name"));
+    let users = root.list("users").iter().filter_map(|node| node.get("name"));
     let single = root.get("user").map(|node| match node.value {
         YamlValue::Map(_) => node.get("name").unwrap_or(node),
         _ => node,

@@ -229,7 +229,7 @@ fn installs_k3s(root: &YamlNode) -> Option<&YamlNode> {
 fn passwords(root: &YamlNode) -> Vec<(&YamlNode, &str)> {
     let Some(all) = root.get("chpasswd") else { return Vec::new() };
     let mut names = Vec::new();
-    for user in all.get("users").map_or(&[][..], YamlNode::items) {
+    for user in all.list("users") {
         names.extend(user.get("name").and_then(|node| Some((node, node.as_str()?))));
     }
     if let Some(list) = all.get("list") {

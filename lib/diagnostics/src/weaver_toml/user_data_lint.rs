@@ -113,8 +113,7 @@ fn users(root: &YamlNode) -> Vec<(&str, &YamlNode)> {
     let Some(users) = root.get("users") else { return Vec::new() };
     let is_map = |node: &YamlNode| matches!(node.value, YamlValue::Map(_));
     let of_list = users.items().iter().filter(|user| is_map(user));
-    let of_list =
-        of_list.map(|user| (user.get("name").and_then(YamlNode::as_str).unwrap_or("default"), user));
+    let of_list = of_list.map(|user| (user.text("name").unwrap_or("default"), user));
     let of_map = users.entries().iter().filter(|(_, user)| is_map(user));
     of_list.chain(of_map.filter_map(|(name, user)| Some((name.as_str()?, user)))).collect()
 }

@@ -69,9 +69,7 @@ fn lost<'n>(ours: &Network, port: &'n YamlNode) -> Vec<(&'n YamlNode, String)> {
             lost.push((node, format!("address {ip}/{prefix}")));
         }
     }
-    let is_default = |route: &&YamlNode| {
-        matches!(route.get("to").and_then(YamlNode::as_str), Some("default" | "0.0.0.0/0" | "::/0"))
-    };
+    let is_default = |route: &&YamlNode| matches!(route.text("to"), Some("default" | "0.0.0.0/0" | "::/0"));
     let vias = items(port.get("routes")).iter().filter(is_default).filter_map(|route| route.get("via"));
     let gateways = ["gateway4", "gateway6"].iter().filter_map(|key| port.get(key));
     for node in gateways.chain(vias) {

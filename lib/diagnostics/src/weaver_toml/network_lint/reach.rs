@@ -8,7 +8,7 @@ const OTHERS: [&str; 4] = ["bonds", "tunnels", "vrfs", "modems"];
 
 impl NetworkLint<'_> {
     pub(super) fn reach(&mut self, network: &YamlNode) {
-        let is_version_2 = network.get("version").and_then(YamlNode::as_str) == Some("2");
+        let is_version_2 = network.text("version") == Some("2");
         let has_others = OTHERS.iter().any(|kind| network.get(kind).is_some());
         let kinds = KINDS.iter().filter_map(|kind| network.get(kind));
         let interfaces: Vec<_> = kinds.flat_map(YamlNode::entries).collect();
@@ -47,9 +47,7 @@ fn is_dynamic(body: &YamlNode) -> bool {
 }
 
 fn has_default(body: &YamlNode) -> bool {
-    let to = |route: &YamlNode| {
-        matches!(route.get("to").and_then(YamlNode::as_str), Some("default" | "0.0.0.0/0" | "::/0" | "0/0"))
-    };
+    let to = |route: &YamlNode| matches!(route.text("to"), Some("default" | "0.0.0.0/0" | "::/0" | "0/0"));
     ["gateway4", "gateway6"].iter().any(|key| body.get(key).is_some())
         || body.get("routes").is_some_and(|routes| routes.items().iter().any(to))
 }
