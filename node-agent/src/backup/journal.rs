@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding::Code;
 use weaver_diagnostics::node_backup::record::{RestorePhase, RestoreRecord};
 
 use super::swap;
@@ -19,10 +19,6 @@ impl Recorded for RestoreRecord {
     const NAME: &str = "restore.json";
     const WHAT: &str = "a restore";
     const INTERRUPTED: Code = Code::RestoreInterrupted;
-
-    fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
-        self.judge(is_under_way, place)
-    }
 
     fn has_ended(&self) -> bool {
         self.phase == RestorePhase::Done

@@ -18,15 +18,15 @@ use weaver_diagnostics::data_disk::disk::{BlockDevice, MoveSource, MoveTarget, c
 use weaver_diagnostics::data_disk::name::DiskName;
 use weaver_diagnostics::data_disk::record::DataDiskRecord;
 use weaver_diagnostics::data_disk::{KEPT, MOUNT_POINT, UNFINISHED, mount_unit};
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding::Code;
 use weaver_diagnostics::k3s_config::DEFAULT_DATA_DIR;
 use weaver_diagnostics::k3s_upgrade::plan::UpgradeRefusal;
 use weaver_host::durable_file::{self, flush_directory_of, if_there};
 
 use super::disks::Disks;
 use super::tree::{self, Tree};
-use crate::backup::{Refused, names};
 use crate::backup::journal::ensure_whole;
+use crate::backup::{Refused, names};
 use crate::facts::mounts::Mounts;
 use crate::host_root::HostRoot;
 use crate::k3s_files;
@@ -42,11 +42,6 @@ impl Recorded for DataDiskRecord {
     const NAME: &str = "data-disk.json";
     const WHAT: &str = "the move of k3s' data to a disk";
     const INTERRUPTED: Code = Code::DataNotMoved;
-
-    /// It is judged with what is mounted.
-    fn judge(&self, _: bool, _: Place) -> Option<Finding> {
-        None
-    }
 
     /// Each boot completes it where a part is missing.
     fn has_ended(&self) -> bool {

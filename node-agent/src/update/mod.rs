@@ -17,7 +17,7 @@ mod run;
 mod schedule;
 
 use anyhow::ensure;
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding::Code;
 use weaver_diagnostics::package_update::record::UpdateRecord;
 
 use args::UpdateArgs;
@@ -31,10 +31,6 @@ impl Recorded for UpdateRecord {
     const NAME: &str = "update.json";
     const WHAT: &str = "an update of Config Weaver";
     const INTERRUPTED: Code = Code::UpdateInterrupted;
-
-    fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
-        self.judge(is_under_way, place)
-    }
 
     fn has_ended(&self) -> bool {
         self.phase.is_end()

@@ -33,9 +33,6 @@ pub trait Recorded: Serialize + DeserializeOwned {
     /// may have to complete.
     const FORMAT: u32 = 1;
 
-    /// A warning where it was interrupted and no process finishes it now; `place` is the file of the record.
-    fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding>;
-
     /// Whether nothing is left to do.
     fn has_ended(&self) -> bool;
 }
@@ -66,10 +63,6 @@ impl Recorded for UpgradeRecord {
     const NAME: &str = "k3s-upgrade.json";
     const WHAT: &str = "an upgrade of k3s";
     const INTERRUPTED: Code = Code::UpgradeInterrupted;
-
-    fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
-        self.judge(is_under_way, place)
-    }
 
     fn has_ended(&self) -> bool {
         self.phase.is_end()
@@ -105,13 +98,16 @@ fn text(path: &Path) -> anyhow::Result<Option<String>> {
 
 /// A warning where an upgrade was interrupted and is not being finished, or where that is not known. A file that cannot
 /// be read at all is reported by the next upgrade.
-pub fn finding<R: Recorded>(root: &HostRoot) -> Option<Finding> {
+pub fn finding<R: Recorded>(
+    root: &HostRoot,
+    judge: fn(&R, bool, Place) -> Option<Finding>,
+) -> Option<Finding> {
     let directory = root.real(STATE_DIR);
     let text = text(&directory.join(R::NAME)).ok()??;
     let known_as = Path::new(STATE_DIR).join(R::NAME);
     let Ok(record) = serde_json::from_str::<R>(&text) else { return Some(not_known::<R>(&known_as, &text)) };
     let is_under_way = node_lock::runs(&directory, R::WHAT);
-    record.judge(is_under_way, Place::file(known_as.display().to_string()))
+    judge(&record, is_under_way, Place::file(known_as.display().to_string()))
 }
 
 fn not_known<R: Recorded>(path: &Path, text: &str) -> Finding {
@@ -167,7 +163,7 @@ mod tests {
     fn one_that_was_cut_off_is_reported_and_one_that_is_under_way_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path().to_owned());
-        let reported = || finding::<UpgradeRecord>(&root).map(|finding| finding.message);
+        let reported = || finding(&root, UpgradeRecord::judge).map(|finding| finding.message);
         let build = |version: &str| K3sBuild { version: version.to_owned(), sha256: String::new() };
         let (from, to) = (build("v1.36.3+k3s1"), build("v1.36.4+k3s1"));
         let begun = "2026-11-23T08:00:00Z".to_owned();
@@ -249,7 +245,8 @@ mod tests {
         let root = HostRoot::new(dir.path().to_owned());
         let last = || last::<UpgradeRecord>(&root.real(STATE_DIR)).map_err(|error| format!("{error:#}"));
         let phase = || last().unwrap().unwrap().phase;
-        let seen = || finding::<UpgradeRecord>(&root).map(|finding| (finding.severity(), finding.message));
+        let seen =
+            || finding(&root, UpgradeRecord::judge).map(|finding| (finding.severity(), finding.message));
         let is_refused = || {
             let said = last().unwrap_err();
             let whose = format!(

@@ -80,7 +80,8 @@ async fn a_fresh_card_gets_all_of_it_and_keeps_what_it_had() {
     );
     // No secret on the boot partition, under no name.
     assert_eq!(card.names("/boot/firmware"), ["weaver.toml"]);
-    assert!(finding::<RestoreRecord>(&card.request(Path::new("/")).host.root).is_none());
+    let root = &card.request(Path::new("/")).host.root;
+    assert!(finding(root, RestoreRecord::judge).is_none());
     assert_eq!(card.run(&["restore", "--resume"]).await.unwrap(), exit_code::FINE, "nothing is left to do");
 }
 
@@ -317,7 +318,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
             if step == 4 { Err(io::Error::other("power")) } else { Ok(()) }
         };
         swap::all(&host.root, &record, &mut cut).unwrap_err();
-        let said = finding::<RestoreRecord>(&host.root).unwrap();
+        let said = finding(&host.root, RestoreRecord::judge).unwrap();
         assert_eq!((said.code.id(), said.severity()), ("F-19", weaver_diagnostics::finding::Severity::Fail));
         let words = ["restore", backup.to_str().unwrap()];
         assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD, "another one has to wait");
@@ -326,7 +327,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
         assert!(error.contains("the state is incomplete"), "{error}");
         // In this boot k3s may run.
         assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
-        assert!(finding::<RestoreRecord>(&host.root).is_some());
+        assert!(finding(&host.root, RestoreRecord::judge).is_some());
         if by_boot {
             card.write("/proc/sys/kernel/random/boot_id", "another");
             card.run(&["boot-config"]).await.unwrap();
@@ -336,7 +337,7 @@ async fn one_that_was_cut_off_is_a_failure_until_a_boot_or_the_next_run_complete
             assert_eq!(card.run(&words).await.unwrap(), exit_code::KNOWN_BAD);
         }
         has_state_of(&card, "raspi", 40);
-        assert!(finding::<RestoreRecord>(&host.root).is_none());
+        assert!(finding(&host.root, RestoreRecord::judge).is_none());
         assert!(complete(&host.root, Path::new(STATE_DIR)).unwrap().is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! A trial with its record, its programs and its boot partition.
 
 use anyhow::Context as _;
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding::Code;
 use weaver_diagnostics::kernel_trial::record::{KernelTrial, TrialFacts, TrialPhase};
 
 use super::boot::TrialBoot;
@@ -18,10 +18,6 @@ impl Recorded for KernelTrial {
     const NAME: &str = "kernel.json";
     const WHAT: &str = "a trial of a kernel";
     const INTERRUPTED: Code = Code::UpdateInterrupted;
-
-    fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
-        self.judge(is_under_way, place)
-    }
 
     fn has_ended(&self) -> bool {
         self.has_ended()
