@@ -48,35 +48,23 @@ pub enum DebianKernel {
 
 impl DebianKernel {
     /// A part of `VARIANT_ID` and of the image's name.
-    pub const fn id(self) -> Option<&'static str> {
-        match self {
-            Self::Trixie => None,
-            Self::Backports => Some("experimental-pi5"),
-        }
+    pub fn id(self) -> Option<&'static str> {
+        (self == Self::Backports).then_some("experimental-pi5")
     }
 
     /// What an image with it is called on the console and in Imager.
-    pub const fn spoken(self) -> Option<&'static str> {
-        match self {
-            Self::Trixie => None,
-            Self::Backports => Some("EXPERIMENTAL: for a Pi 5, on which it was never tried"),
-        }
+    pub fn spoken(self) -> Option<&'static str> {
+        (self == Self::Backports).then_some("EXPERIMENTAL: for a Pi 5, on which it was never tried")
     }
 
     /// apt's further sources, below the checkout: for the build, and for upgrades of the card.
-    pub const fn sources(self) -> Option<&'static str> {
-        match self {
-            Self::Trixie => None,
-            Self::Backports => Some("image/rootfs/backports.sources"),
-        }
+    pub fn sources(self) -> Option<&'static str> {
+        (self == Self::Backports).then_some("image/rootfs/backports.sources")
     }
 
     /// The names, below the checkout, of packages that it needs in addition to those of `image/packages.installed`.
-    pub const fn installed(self) -> Option<&'static str> {
-        match self {
-            Self::Trixie => None,
-            Self::Backports => Some("image/packages.installed.backports"),
-        }
+    pub fn installed(self) -> Option<&'static str> {
+        (self == Self::Backports).then_some("image/packages.installed.backports")
     }
 
     /// The argument for apt. The kernel needs a newer linux-base, which apt would not choose by itself.
