@@ -144,7 +144,14 @@ pub fn effective_without(
     }
     let mut effective = k3s_config::merge(&files, &start.flags);
     let role = role(root);
-    effective.findings.extend(keys::lint(&files, &start.flags, role));
+    // The file of a token counts before a token, from the environment too.
+    let of_environment = start.token_file.iter().map(|file| k3s_unit::Flag {
+        name: "token-file".to_owned(),
+        value: file.value.clone(),
+        origin: file.origin.clone(),
+    });
+    let given: Vec<_> = start.flags.iter().cloned().chain(of_environment).collect();
+    effective.findings.extend(keys::lint(&files, &given, role));
     effective.findings.extend(keys::lint_flags(&start.flags, role));
     if !effective.disable_agent {
         effective.findings.extend(kubelet_flags::lint(&effective.kubelet_args));

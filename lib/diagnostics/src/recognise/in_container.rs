@@ -1,6 +1,6 @@
 //! What the kubelet and kube-proxy may not do where k3s runs in a container: of k3d, of an engine without root, of LXC.
 
-use super::details::{Details, has_any};
+use super::details::{Details, after, has_any};
 use crate::finding::Remedy;
 
 const FEATURE_GATE: &str = "k3d cluster create CLUSTER --k3s-arg '--kubelet-arg=feature-gates=KubeletInUserNamespace=true@server:*' \
@@ -95,7 +95,10 @@ pub(super) fn address_taken(line: &str) -> Option<Details> {
 /// The containers of a cluster have its network by an ID, which `docker network prune` removes while they are stopped.
 /// unikubehq/cli#281
 pub(super) fn network_gone(line: &str) -> Option<Details> {
-    (line.contains("k3d-") && line.contains(" not found")).then(|| {
+    // A name is what was typed, as in `docker run --network k3d-demo`.
+    let network = after(line, "from daemon: network ", &[' '])?;
+    let is_id = network.len() >= 12 && network.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_id && line.contains("k3d-") && line.contains(" not found")).then(|| {
         Details::message("a node of k3d does not start: the network of its cluster was removed")
             .advice(
                 "the containers want that very network, and no new one of its name: copy the data that you need out of them, and \
