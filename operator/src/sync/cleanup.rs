@@ -246,7 +246,8 @@ fn noted(mut kept: RemainingCopy, key: &ObjectKey, obstructed: &mut BTreeSet<Obj
     if matches!(kept.why, Hindrance::Obstructed(_)) {
         obstructed.insert(key.clone());
     } else if kept.why == Hindrance::Untried && obstructed.contains(key) {
-        kept.why = Hindrance::Obstructed(kept.text().into());
+        kept.why =
+            Hindrance::Obstructed("its removal failed before, and this time others took too long".into());
     }
     kept
 }

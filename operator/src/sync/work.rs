@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
@@ -414,11 +415,12 @@ impl<K: Declares> SyncRun<'_, K> {
 fn is_outdated<K: Declares>(context: &Context<K>, sync: &K) -> bool {
     let meta = sync.meta();
     let reference = ObjectRef::new(&sync.name_any()).within(&sync.namespace().unwrap_or_default());
-    context.store.get(&reference).is_none_or(|now| {
-        let now = now.meta();
+    let version = |of: &ObjectMeta| of.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
+    context.store.get(&reference).is_none_or(|shown| {
+        // What was read by its name may be newer than what the watch shows, which then says nothing.
+        let now = if version(shown.meta()) < version(meta) { meta } else { shown.meta() };
         now.uid != meta.uid
-            // What was read by its name may be newer than what the watch shows.
-            || now.generation > meta.generation
+            || now.generation != meta.generation
             || now.deletion_timestamp.is_some()
             || Pause::of(now, &context.namespaces).is_some()
     })

@@ -154,6 +154,12 @@ impl SyncWorld {
         let resources: Vec<_> = (0..resources).map(named).collect();
         for resource in &resources {
             self.context.states.entry(&resource.name, resource);
+            let shown = json!({
+                "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync",
+                "metadata": {"namespace": "team-a", "name": resource.name, "uid": resource.name},
+            });
+            let guarded: Guarded = serde_json::from_value(shown).unwrap();
+            self.seen.lock().unwrap().apply_watcher_event(&Event::Apply(guarded));
         }
         let begun = Instant::now();
         for resource in resources {
