@@ -10,6 +10,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::report::{InstallError, Installed};
 use super::write::ensure;
@@ -109,6 +110,12 @@ where
 {
     let whole = manifest.split_once("\n---\n");
     let (first, second) = whole.ok_or_else(|| InstallError::BuiltIn("it has only one document".into()))?;
-    let odd = |error: serde_saphyr::Error| InstallError::BuiltIn(error.to_string());
-    Ok((serde_saphyr::from_str(first).map_err(odd)?, serde_saphyr::from_str(second).map_err(odd)?))
+    Ok((built_in(first)?, built_in(second)?))
+}
+
+/// By way of a value: the parser of YAML would be compiled for each type within `T`, half a megabyte of program.
+fn built_in<T: DeserializeOwned>(document: &str) -> Result<T, InstallError> {
+    let value: Value =
+        serde_saphyr::from_str(document).map_err(|error| InstallError::BuiltIn(error.to_string()))?;
+    serde_json::from_value(value).map_err(|error| InstallError::BuiltIn(error.to_string()))
 }
